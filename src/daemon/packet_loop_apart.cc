@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,7 +104,15 @@ void PacketLoop::let_go(const std::string& why)
 {
   cell_denied_ = why;
   injector_.bind(Link::cell, {});
-  injector_.follow_routes(Link::wifi);
+  injector_.bind(Link::wifi, {});
+  try
+  {
+    injector_.follow_routes(Link::wifi);
+  }
+  catch (const std::exception& error)
+  {
+    log(Severity::warning, std::string { "what modules withheld is not sent: " } + error.what());
+  }
   stop_fetching("hands off all flows");
   tell_links();
   modules_begin_anew();

@@ -120,7 +120,8 @@ struct Keeper::Parts
     }
     if (!socket || sendmsg(socket.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
     {
-      if (!socket || errno != EAGAIN) lose();
+      // Without memory for a message, or room, the keeper lives all the same.
+      if (!socket || (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)) lose();
       tickets.settle(ticket,
                      state.phase == KeeperState::Phase::lost ? state.last_error : "the keeper does not keep up");
     }

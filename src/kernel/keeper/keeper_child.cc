@@ -118,7 +118,11 @@ private:
       polled.push_back({ fd, POLLIN, 0 });
     int ready = poll(polled.data(), polled.size(), wait_ms());
     if (ready < 0 && errno != EINTR) return false;
-    if (ready > 0 && polled[2].revents != 0 && rulesets_.take()) look_for_rules_soon();
+    if (ready > 0 && polled[2].revents != 0 && rulesets_.take())
+    {
+      look_for_rules_soon();
+      placer_->rules_changed();
+    }
     if (ready > 0 && polled[1].revents != 0) follow_routes();
     if (ready > 0 && std::any_of(polled.begin() + 3, polled.end(), [](const pollfd& one) { return one.revents != 0; }))
       placer_->refresh();
@@ -264,6 +268,7 @@ private:
       auto plan = order.at("plan").get<RulePlan>();
       if (plan.traffic != 0)
       {
+        steerer_->packets_wait(true);
         backend_->apply(plan);
         ++state_.applied;
         rulesets_.take(); // of its own
@@ -416,21 +421,25 @@ private:
   {
     backend_->pause();
     release();
+    steerer_->packets_wait(false);
     backend_->clear();
   }
 
   void suspend()
   {
     release();
+    bool paused = false;
     try
     {
       backend_->pause();
+      paused = true;
     }
     catch (const std::exception& e)
     {
       state_.last_error = e.what(); // the queue is emptied at every look, so packets pass even so
     }
     release();
+    if (paused) steerer_->packets_wait(false);
     ++state_.suspensions;
     enter(KeeperState::Phase::suspended);
     answer(0, "");
@@ -440,6 +449,7 @@ private:
   {
     try
     {
+      steerer_->packets_wait(true);
       backend_->apply(plan_);
       ++state_.applied;
       state_.suspended_total += now() - state_.since;

@@ -19,6 +19,7 @@ struct Steerer::Parts
   UndoJournal journal {};
   SteeringPlan plan {};
   SteeringState state {};
+  bool packets_wait = false;
 
   void mark(const std::vector<CeRule>& wanted)
   {
@@ -26,7 +27,7 @@ struct Steerer::Parts
     std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(rules),
                  [](const CeRule& rule) { return render::ce_millionths(rule.rate, 1) > 0; });
     if (rules == state.ce) return;
-    if (!marker) marker.emplace();
+    if (!marker) marker.emplace().keep_hook(packets_wait);
     state.ce_backend = marker->backend();
     state.ce_why = marker->why();
     if (std::string reason = marker->apply(rules); !reason.empty())
@@ -258,6 +259,12 @@ void Steerer::resume()
 {
   const SteeringPlan plan = parts_->plan;
   carry_out(plan);
+}
+
+void Steerer::packets_wait(bool wait) noexcept
+{
+  parts_->packets_wait = wait;
+  if (parts_->marker) parts_->marker->keep_hook(wait);
 }
 
 const SteeringState& Steerer::state() const

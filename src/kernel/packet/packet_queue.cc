@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <libmnl/libmnl.h>
 #include <libnetfilter_queue/libnetfilter_queue.h>
+#include <linux/capability.h>
 #include <linux/if_ether.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -15,6 +16,8 @@
 #include <linux/netlink.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -32,7 +35,7 @@ namespace
 
 constexpr std::size_t batch = 32;                 // messages read by one system call
 constexpr std::size_t slot_size = 0x10000 + 4096; // a packet of the largest copy range plus its attributes
-constexpr std::size_t verdict_room = 192 * 1024;  // below the default netlink send buffer
+constexpr std::size_t verdict_room = 192 * 1024;  // of one message to the kernel; its socket has room for it
 // Sleeping and waking up cost a packet of a dialogue about five microseconds. So the next one is waited for awake, for
 // a time that most answers on one machine or a fast LAN need, as long as the ones before came that soon.
 constexpr Duration follows_soon = std::chrono::microseconds { 25 };
@@ -40,6 +43,14 @@ constexpr unsigned dialogue = 16; // packets that came alone
 constexpr Duration poll_longest = std::chrono::microseconds { 20 };
 constexpr std::size_t verdict_headroom = 128;         // headers of one verdict message
 constexpr std::uint32_t release_sequence = 0x7e1ea5e; // tells the answers to release_waiting() from those to verdicts
+
+// The service runs as a user of its own, with this capability.
+bool may_administer_networks() noexcept
+{
+  __user_cap_header_struct of { .version = _LINUX_CAPABILITY_VERSION_3, .pid = 0 };
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets {};
+  return ::syscall(SYS_capget, &of, sets.data()) == 0 && (sets[0].effective & (1u << CAP_NET_ADMIN)) != 0;
+}
 
 // What a run of verdicts has in common, so that one message can carry them all.
 struct Run
@@ -69,6 +80,7 @@ struct PacketQueue::Parts
   std::array<iovec, batch> vectors {};
   std::array<char, verdict_room> verdicts {};
   std::size_t verdicts_used = 0;
+  bool unanswered = false; // verdicts have been lost
   Run run {};
 
   ~Parts()
@@ -105,16 +117,18 @@ struct PacketQueue::Parts
   void bind_queue()
   {
     // A keeper that is just cleaning up after a killed daemon still holds the queue for some milliseconds.
+    // To whoever may listen the kernel says "not permitted" of a queue that another program has.
+    const bool permitted = may_administer_networks();
     int code = 0;
     for (int attempt = 0; attempt < 20; ++attempt)
     {
       code = bind_once();
       if (code != EBUSY && code != EPERM) break;
-      if (code == EPERM && geteuid() != 0) break;
+      if (code == EPERM && !permitted) break;
       std::this_thread::sleep_for(std::chrono::milliseconds { 50 });
     }
     const std::string what = "bind netfilter queue " + std::to_string(options.number);
-    if (code == EBUSY || (code == EPERM && geteuid() == 0))
+    if (code == EBUSY || (code == EPERM && permitted))
       fail(what + " (another program listens on it: stop that one or choose another queue number)", code);
     if (code == EPERM) fail(what + " (needs root or CAP_NET_ADMIN)", code);
     if (code == EINVAL || code == EPROTONOSUPPORT) fail(what + " (kernel without nfnetlink_queue)", code);
@@ -165,8 +179,18 @@ struct PacketQueue::Parts
   void flush_verdicts() noexcept
   {
     if (verdicts_used == 0) return;
-    if (::send(socket.get(), verdicts.data(), verdicts_used, 0) < 0) ++stats.verdict_errors;
+    if (::send(socket.get(), verdicts.data(), verdicts_used, 0) < 0)
+    {
+      ++stats.verdict_errors;
+      unanswered = true;
+    }
     verdicts_used = 0;
+  }
+
+  // Packets whose verdicts the kernel did not take (no memory) would wait forever: they pass as they are.
+  void let_unanswered_pass() noexcept
+  {
+    if (unanswered && release_waiting(socket.get(), options.number)) unanswered = false;
   }
 
   nlmsghdr* new_verdict(int type, std::uint32_t id, bool drop, std::size_t payload)
@@ -225,6 +249,12 @@ PacketQueue::PacketQueue(const QueueOptions& options) : parts_ { std::make_uniqu
   if (setsockopt(p.socket.get(), SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
     check("set the receive buffer of the netfilter socket",
           setsockopt(p.socket.get(), SOL_SOCKET, SO_RCVBUF, &size, sizeof size));
+
+  // The kernel takes no message that is longer than the send buffer, and net.core.wmem_default may be any.
+  const int verdicts = static_cast<int>(verdict_room);
+  if (setsockopt(p.socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &verdicts, sizeof verdicts) < 0)
+    check("set the send buffer of the netfilter socket",
+          setsockopt(p.socket.get(), SOL_SOCKET, SO_SNDBUF, &verdicts, sizeof verdicts));
 
   void* memory = mmap(nullptr, batch * slot_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc {};
@@ -347,6 +377,7 @@ std::size_t PacketQueue::drain(Call call, void* context, std::size_t limit) noex
     // The verdicts refer to the receive buffers' bytes only by copy, but a packet should not wait for the next batch.
     p.close_run();
     p.flush_verdicts();
+    p.let_unanswered_pass();
     taken += static_cast<std::size_t>(count);
     p.finished = now();
     // Timers wait meanwhile, but not for longer than one batch takes.

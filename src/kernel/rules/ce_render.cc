@@ -38,14 +38,14 @@ std::uint32_t ce_millionths(double rate, double packets)
   return static_cast<std::uint32_t>(std::lround(million * -std::expm1(packets * std::log1p(-std::min(rate, 1.0)))));
 }
 
-std::string ce_nftables(const std::vector<CeRule>& rules, bool owner)
+std::string ce_nftables(const std::vector<CeRule>& rules, bool owner, bool keep_hook)
 {
   std::vector<CeRule> marking {};
   std::copy_if(rules.begin(), rules.end(), std::back_inserter(marking),
                [](const CeRule& rule) { return ce_millionths(rule.rate, 1) > 0; });
   const std::string empty = std::string { "table inet tandem_steer {\n" } + (owner ? "  flags owner\n" : "") + "}\n";
   // The table is made first so that deleting it succeeds whether it was there or not.
-  if (marking.empty()) return empty + "delete table inet tandem_steer\n";
+  if (marking.empty()) return empty + (keep_hook ? "flush" : "delete") + " table inet tandem_steer\n";
 
   std::ostringstream out;
   out << empty << "flush table inet tandem_steer\n"

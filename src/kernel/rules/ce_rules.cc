@@ -41,6 +41,8 @@ struct CeMarker::Parts
 {
   std::optional<NftContext> nft {};
   bool owner = true;
+  bool keep = false; // keep_hook()
+  bool bare = false; // the table is there for its hook alone
   std::string backend {};
   std::string why {};
 
@@ -109,8 +111,16 @@ const std::string& CeMarker::why() const
 std::string CeMarker::apply(const std::vector<CeRule>& rules)
 {
   if (parts_->backend.empty()) return parts_->why;
-  std::string reason = parts_->nft->load(render::ce_nftables(rules, parts_->owner));
-  return reason.empty() ? reason : "nftables refused the CE rules: " + reason;
+  std::string reason = parts_->nft->load(render::ce_nftables(rules, parts_->owner, parts_->keep));
+  if (!reason.empty()) return "nftables refused the CE rules: " + reason;
+  parts_->bare = rules.empty() && parts_->keep;
+  return {};
+}
+
+void CeMarker::keep_hook(bool keep) noexcept
+{
+  parts_->keep = keep;
+  if (parts_->bare && !keep) apply({});
 }
 
 } // namespace tandem::kernel

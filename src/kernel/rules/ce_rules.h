@@ -22,7 +22,7 @@ struct CeRule
   bool operator==(const CeRule&) const = default;
 };
 
-// A table of its own, so that a new rate never touches the chains of the queue, where the kernel would drop what waits.
+// A table of its own, so that a new rate never touches the chains of the queue.
 class CeMarker
 {
 public:
@@ -38,6 +38,10 @@ public:
   // Replaces the rules as a whole in one transaction. Empty when it worked; else the reason, and the rules before are
   // in force. The rules must have passed validate().
   std::string apply(const std::vector<CeRule>& rules);
+
+  // Whether packets may wait in a netfilter queue. Meanwhile the table stays without rules where it would go: with any
+  // hook the kernel drops what waits in every queue (nf_queue_nf_hook_drop()).
+  void keep_hook(bool keep) noexcept;
 
   // Removes what a killed run left. Harmless when there is nothing.
   static void clear() noexcept;
@@ -57,8 +61,8 @@ namespace render
 // `rate`: in millionths.
 std::uint32_t ce_millionths(double rate, double packets);
 
-// What nft loads. Rules of rate 0 are left out; without any the table goes.
-std::string ce_nftables(const std::vector<CeRule>& rules, bool owner = true);
+// What nft loads. Rules of rate 0 are left out; without any the table goes, or is empty if its hook is to be kept.
+std::string ce_nftables(const std::vector<CeRule>& rules, bool owner = true, bool keep_hook = false);
 
 } // namespace render
 

@@ -316,6 +316,9 @@ struct Placer::Parts
     rest();
   }
 
+  // Without choices the next look may be a minute away.
+  void look_soon() { next = std::min(next, now() + between_counts); }
+
   // With nothing in place no socket is needed.
   void rest()
   {
@@ -425,8 +428,15 @@ void Placer::refresh()
       parts_->unread = true;
       parts_->state.last_error = e.what();
     }
-    if (!route->has_rules()) parts_->rules_lost = true;
+    if (route->has_rules()) continue;
+    parts_->rules_lost = true;
+    parts_->look_soon();
   }
+}
+
+void Placer::rules_changed()
+{
+  if (parts_->state.kept) parts_->look_soon();
 }
 
 bool Placer::look(Tick now)
@@ -437,11 +447,12 @@ bool Placer::look(Tick now)
   if (std::exchange(p.unread, false)) refresh();
   try
   {
+    if (p.rules_lost)
+      for (const auto& [value, route] : p.routes)
+        route->put_rules_back();
+    p.rules_lost = false;
     if (p.state.in_force)
     {
-      if (std::exchange(p.rules_lost, false))
-        for (const auto& [value, route] : p.routes)
-          route->put_rules_back();
       const auto known = p.state.count;
       p.count();
       if (p.state.count != known || p.any_away) static_cast<void>(p.anyone_lives());

@@ -125,6 +125,8 @@ public:
   // Readable when links, addresses or routes changed: call refresh().
   std::vector<int> fds() const;
   void refresh();
+  // Somebody has changed rules of nftables: whether those that living connections need are there is looked at soon.
+  void rules_changed();
   // Counts, and takes away what no connection needs any more. True when state() changed. Call it at next().
   bool look(Tick now);
   Tick next() const; // Tick::max(): nothing to look at

@@ -166,6 +166,7 @@ struct PolicyRoute::Parts
              {
                auto* route = reinterpret_cast<rtnl_route*>(object);
                nl_addr* destination = rtnl_route_get_dst(route);
+               if (rtnl_route_get_family(route) != family) return;
                if (rtnl_route_get_table(route) != RT_TABLE_MAIN || rtnl_route_get_type(route) != RTN_UNICAST) return;
                if (destination && nl_addr_get_prefixlen(destination) != 0) return;
                for (int i = 0; i < rtnl_route_get_nnexthops(route); ++i)
@@ -199,13 +200,14 @@ struct PolicyRoute::Parts
     return Way {};
   }
 
-  std::optional<Way> present(const Lane& lane, nl_cache* routes, int ifindex, std::vector<rtnl_route*>& own)
+  std::optional<Way> present(const Lane& lane, int family, nl_cache* routes, int ifindex, std::vector<rtnl_route*>& own)
   {
     std::optional<Way> found;
     for_each(routes,
              [&](nl_object* object)
              {
                auto* route = reinterpret_cast<rtnl_route*>(object);
+               if (rtnl_route_get_family(route) != family) return;
                if (rtnl_route_get_table(route) != lane.table || rtnl_route_get_protocol(route) != own_protocol) return;
                own.push_back(route);
                if (rtnl_route_get_nnexthops(route) != 1) return;
@@ -263,12 +265,13 @@ struct PolicyRoute::Parts
 
   std::optional<Way> follow(const Lane& lane, int family, int ifindex, bool& changed)
   {
+    // A kernel that has a version of IP switched off (ipv6.disable=1) lists the routes of the other one.
     const Owned<nl_cache> routes =
         listed("routes", [&](nl_cache** to) { return rtnl_route_alloc_cache(socket.get(), family, 0, to); });
     if (!routes) return {};
     nl_cache* raw = routes.get();
     std::vector<rtnl_route*> own;
-    std::optional<Way> want = wanted(family, raw, ifindex), have = present(lane, raw, ifindex, own);
+    std::optional<Way> want = wanted(family, raw, ifindex), have = present(lane, family, raw, ifindex, own);
     if (want == have && own.size() == (want ? 1u : 0u)) return want;
     changed = true;
     for (rtnl_route* route : own)

@@ -46,7 +46,7 @@ public:
     validate(plan);
     if (plan.traffic == 0) return pause();
     std::string reason = nft_.load(render::nftables(plan, owner_));
-    if (!reason.empty() && owner_)
+    if (!reason.empty() && owner_ && !loaded_)
     {
       // Kernels before 5.12 know no table owner; a table that a run without owner left behind stands in the way.
       clear();
@@ -58,6 +58,7 @@ public:
       }
     }
     if (!reason.empty()) throw std::runtime_error { "nftables refused Tandem's rules: " + reason };
+    loaded_ = true;
     current_ = plan;
   }
 
@@ -103,6 +104,7 @@ private:
   NftContext nft_ {};
   std::string why_;
   bool owner_ = true;
+  bool loaded_ = false; // whether the kernel knows table owners has been found out
   RulePlan current_ {};
 };
 

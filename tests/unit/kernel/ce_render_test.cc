@@ -35,6 +35,8 @@ TEST(CeRules, NoRateNoTable)
   {
     EXPECT_THAT(ce_nftables(none), HasSubstr("delete table inet tandem_steer"));
     EXPECT_THAT(ce_nftables(none), Not(HasSubstr("chain")));
+    EXPECT_THAT(ce_nftables(none, true, true), HasSubstr("flush table inet tandem_steer"));
+    EXPECT_THAT(ce_nftables(none, true, true), Not(HasSubstr("delete")));
   }
 }
 

@@ -20,7 +20,8 @@
 namespace
 {
 
-int failures = 0; // of the next lists
+int failures = 0;          // of the next lists
+bool without_ipv6 = false; // as with ipv6.disable=1: who asks for its routes is told all there are
 
 } // namespace
 
@@ -29,7 +30,7 @@ extern "C" int rtnl_route_alloc_cache(nl_sock* socket, int family, int flags, nl
   static const auto real =
       reinterpret_cast<decltype(&rtnl_route_alloc_cache)>(dlsym(RTLD_NEXT, "rtnl_route_alloc_cache"));
   if (failures > 0) return --failures, -NLE_NOMEM;
-  return real(socket, family, flags, result);
+  return real(socket, without_ipv6 && family == AF_INET6 ? AF_INET : family, flags, result);
 }
 
 namespace tandem::kernel
@@ -99,6 +100,20 @@ TEST_F(PolicyRouteTest, OneFailureIsNone)
   failures = 1;
   EXPECT_FALSE(route.refresh());
   EXPECT_TRUE(route.state().v4);
+}
+
+TEST_F(PolicyRouteTest, RoutesOfIpv4AreNoneOfIpv6)
+{
+  without_ipv6 = true;
+  PolicyRoute route { { .cell = "cell9", .announce = false } };
+  EXPECT_TRUE(route.state().v4);
+  EXPECT_FALSE(route.state().v6);
+  EXPECT_EQ(route.state().gateway_v6, "");
+  static_cast<void>(std::system("ip route del default dev cell9"));
+  EXPECT_TRUE(route.refresh());
+  EXPECT_FALSE(route.state().v4);
+  EXPECT_FALSE(route.state().v6);
+  without_ipv6 = false;
 }
 
 // Those of placed connections are at one priority after the other.

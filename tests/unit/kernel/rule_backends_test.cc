@@ -1,16 +1,19 @@
-// iptables as it fails: instead of its tools shell scripts of this test run, in a network namespace of its own. A
-// binary of its own, because it replaces posix_spawn() and access().
+// iptables and nftables as they fail: instead of the tools shell scripts of this test run, in a network namespace of
+// its own. A binary of its own, because it replaces posix_spawn(), access() and libnftables' run of commands.
+#include "src/kernel/rules/ce_rules.h"
 #include "src/kernel/rules/rules.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nftables/libnftables.h>
 #include <sched.h>
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <iterator>
@@ -26,6 +29,11 @@ std::string broken {};                   // the tool that fails
 std::vector<std::string> started {};     // tools, in their order
 std::string table = "*mangle\nCOMMIT\n"; // what *-save tells
 
+bool nft_is_played = false;
+bool nft_knows_owners = true;       // else as kernels before 5.12
+bool nft_refuses = false;           // rules, whatever they are
+std::vector<std::string> loaded {}; // what nft was given, in its order
+
 bool is_tool(const std::string& path)
 {
   return path.find("/ip6tables-") != std::string::npos || path.find("/iptables-") != std::string::npos;
@@ -39,6 +47,17 @@ extern "C"
   {
     if (is_tool(path)) return 0;
     return static_cast<int>(syscall(SYS_faccessat, AT_FDCWD, path, mode));
+  }
+
+  int nft_run_cmd_from_buffer(nft_ctx* context, const char* text)
+  {
+    static const auto real =
+        reinterpret_cast<decltype(&nft_run_cmd_from_buffer)>(dlsym(RTLD_NEXT, "nft_run_cmd_from_buffer"));
+    if (!nft_is_played) return real(context, text);
+    loaded.emplace_back(text);
+    const bool rules = loaded.back().find("queue") != std::string::npos;
+    const bool owner = loaded.back().find("flags owner") != std::string::npos;
+    return (nft_refuses && rules) || (owner && !nft_knows_owners) ? -1 : 0;
   }
 
   int posix_spawn(pid_t* process, const char* path, const posix_spawn_file_actions_t* actions,
@@ -124,6 +143,70 @@ TEST_F(IptablesTest, ATableThatCanBeReadIsToldAsItIs)
   EXPECT_FALSE(iptables_->in_place());
   iptables_->pause();
   EXPECT_TRUE(iptables_->in_place());
+}
+
+class NftablesTest : public testing::Test
+{
+protected:
+  void SetUp() override
+  {
+    nft_is_played = nft_knows_owners = true;
+    nft_refuses = false;
+    plan_.wifi = "wlan0";
+    plan_.traffic = traffic::egress_pure_ack;
+  }
+  void TearDown() override { nft_is_played = false; }
+  void choose()
+  {
+    nftables_ = choose_backend(BackendChoice::nftables);
+    loaded.clear();
+  }
+
+  std::unique_ptr<RuleBackend> nftables_ {};
+  RulePlan plan_ {};
+};
+
+// As with iptables. Taking the table away would make the kernel drop every packet that waits in the queue.
+TEST_F(NftablesTest, WhatIsRefusedLeavesTheRulesOfBefore)
+{
+  choose();
+  nftables_->apply(plan_);
+  plan_.traffic |= traffic::ingress_data;
+  nft_refuses = true;
+  EXPECT_THROW(nftables_->apply(plan_), std::runtime_error);
+  EXPECT_EQ(std::count(loaded.begin(), loaded.end(), "delete table inet tandem\n"), 0);
+  nft_refuses = false;
+  nftables_->apply(plan_);
+  EXPECT_NE(loaded.back().find("flags owner"), std::string::npos);
+}
+
+// With any hook that goes the kernel drops what waits in every queue.
+TEST_F(NftablesTest, TheHookOfCeMarksStaysWhilePacketsWait)
+{
+  CeMarker marker {};
+  const std::string gone = "delete table inet tandem_steer\n";
+  const auto ends = [&] { return loaded.back().ends_with(gone); };
+  marker.keep_hook(true);
+  EXPECT_EQ(marker.apply({ { .interface = "wlan0", .rate = 0.1 } }), "");
+  EXPECT_EQ(marker.apply({}), "");
+  EXPECT_FALSE(ends());
+  marker.keep_hook(false);
+  EXPECT_TRUE(ends()) << "nothing waits any more";
+  EXPECT_EQ(marker.apply({ { .interface = "wlan0", .rate = 0.1 } }), "");
+  EXPECT_EQ(marker.apply({}), "");
+  EXPECT_TRUE(ends());
+  loaded.clear();
+  marker.keep_hook(true);
+  marker.keep_hook(false);
+  EXPECT_TRUE(loaded.empty()) << "it has gone already";
+}
+
+TEST_F(NftablesTest, AKernelThatKnowsNoOwnersTakesTheRulesWithoutOne)
+{
+  nft_knows_owners = false;
+  choose();
+  nftables_->apply(plan_);
+  EXPECT_EQ(loaded.back().find("flags owner"), std::string::npos);
 }
 
 } // namespace
