@@ -257,9 +257,10 @@ Plan on_fetched(const Event& event, const FlowView& flow, State& state, Scratch&
     {
       state.stage[i] = Stage::none;
       came_out(state, false, event.now);
+      // The content's own refusal ends with this download; the flow's view says when another one begins. Of a hole that
+      // is closed by now it may be of the download before.
+      state.refused = state.refused || result.final;
     }
-    // The content's own refusal ends with this download; the flow's view says when another one begins.
-    state.refused = state.refused || result.final;
     return { .why = result.why };
   }
   if (i == State::room) return { .why = "mirror: fetched too late" }; // counted when the server's own came

@@ -208,7 +208,7 @@ RangeHead read_range_head(std::span<const std::byte> bytes, std::uint64_t from, 
   const unsigned status = head.result_int();
   if (status == 200) return no("the server ignores ranges, or has something else by now");
   if (status == 412 || status == 416) return no("the server has something else by now");
-  if (status >= 500 || status == 429) return no("the server refuses for now", false);
+  if (status >= 500 || status == 429 || status == 408) return no("the server refuses for now", false);
   if (status != 206) return no("the server refuses the range");
   if (count(head, Field::transfer_encoding) != 0) return no("a transfer coding of the range");
   if (!identity(head)) return no("a content coding of the range");

@@ -176,6 +176,9 @@ void MirrorTcp::arrive_connecting(const Segment& segment, Tick now)
   repeat_after_ = clamp(rtt_ * 3 / 2, 100ms, 1s);
   window_ = static_cast<std::uint16_t>(std::min<std::uint64_t>(edge_ >> scale_, 0xffff));
   send_request(now);
+  // Its window is closed, as that of a SYN proxy is until it has reached the server: the handshake is ended all the
+  // same.
+  if (request_top_ == 0) put(tcp_flag::ack, 0, {}, now);
   judge(now, false);
 }
 
@@ -307,8 +310,11 @@ void MirrorTcp::take_acknowledgement(const Segment& segment, Tick now)
 {
   const Seq first = config_.initial_sequence + 1;
   const std::int32_t fresh = segment.ack - (first + static_cast<std::uint32_t>(request_acked_));
-  if (fresh >= 0) peer_window_ = std::uint32_t { segment.window } << peer_scale_;
-  if (fresh <= 0) return;
+  if (fresh < 0) return;
+  const bool opens = std::exchange(peer_window_, std::uint32_t { segment.window } << peer_scale_) == 0;
+  // What a closed window was probed with may not have been taken.
+  if (opens && peer_window_ > 0) request_sent_ = request_acked_;
+  if (fresh == 0) return;
   request_acked_ += static_cast<std::uint32_t>(fresh);
   request_sent_ = std::max(request_sent_, request_acked_);
   tries_ = 0;
@@ -365,10 +371,11 @@ void MirrorTcp::challenge(Tick now)
 
 // ---- our bytes ----
 
-void MirrorTcp::send_request(Tick now)
+void MirrorTcp::send_request(Tick now, bool probe)
 {
   const std::uint64_t segment = std::min<std::uint64_t>(peer_mss_, config_.mss) - (timestamps_ ? 12 : 0);
-  const std::uint64_t allowed = request_acked_ + std::min<std::uint64_t>(peer_window_, initial_segments * segment);
+  const std::uint64_t window = std::max<std::uint64_t>(peer_window_, probe ? 1 : 0);
+  const std::uint64_t allowed = request_acked_ + std::min<std::uint64_t>(window, initial_segments * segment);
   while (request_sent_ < request_.size() && request_sent_ < allowed)
   {
     const std::uint64_t length = std::min({ segment, request_.size() - request_sent_, allowed - request_sent_ });
@@ -380,7 +387,10 @@ void MirrorTcp::send_request(Tick now)
     put(tcp_flag::ack | tcp_flag::psh, from, part, now);
     if (retransmit_at_ == Tick::max() || tries_ == 0) retransmit_at_ = now + retransmit_after_;
   }
-  if (request_acked_ == request_.size()) retransmit_at_ = Tick::max();
+  if (request_acked_ == request_.size())
+    retransmit_at_ = Tick::max();
+  else if (request_sent_ == request_acked_ && retransmit_at_ == Tick::max())
+    retransmit_at_ = now + retransmit_after_; // RFC 9293 3.8.6.1: a closed window is probed
 }
 
 // ---- time ----
@@ -401,7 +411,7 @@ void MirrorTcp::tick(Tick now)
       request_sent_ = request_acked_;
       retransmit_at_ = now + retransmit_after_;
       retransmit_after_ = std::min(2 * retransmit_after_, longest_timeout);
-      send_request(now);
+      send_request(now, true);
     }
   }
   if (phase_ != MirrorPhase::open) return;

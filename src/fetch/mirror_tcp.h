@@ -137,7 +137,8 @@ private:
   void learn_from_echo(const Segment& segment, std::int64_t end, Tick now);
   void take_payload(const Segment& segment, std::int64_t offset);
   void take_acknowledgement(const Segment& segment, Tick now);
-  void send_request(Tick now);
+  // `probe`: one byte though the window is closed.
+  void send_request(Tick now, bool probe = false);
   void send_syn(Tick now);
   void challenge(Tick now);
   void die(std::string_view why);

@@ -50,7 +50,7 @@ public:
 
   void add(RangeJob job)
   {
-    if (kernel::now() < back_off_until_) return job.finish({ .why = unreachable });
+    if (connections_.empty() && backs_off()) return job.finish({ .why = unreachable });
     if (waiting_.size() >= options_.waiting) return job.finish({ .why = "too many pieces wait" });
     waiting_.push_back(std::move(job));
     next();
@@ -58,7 +58,7 @@ public:
   void use(std::uint64_t flow) { users_.insert(flow); }
   void prepare()
   {
-    if (connections_.empty() && kernel::now() >= back_off_until_) open();
+    if (connections_.empty() && !backs_off()) open();
   }
   // True when nobody uses the server any more.
   bool forget(std::uint64_t flow)
@@ -85,17 +85,19 @@ public:
       connection->close();
     for (RangeJob& job : gone)
       job.finish({ .why = over, .final = true });
-    return users_.empty();
+    if (users_.empty()) return true;
+    next(); // pieces of others may have waited for what is closed now
+    return false;
   }
 
   // From a connection.
   void reached() override { failures_ = 0; }
   void unreached() override
   {
+    // Attempts that were made together are one failure.
+    if (backs_off()) return;
     back_off_until_ = kernel::now() + options_.back_off * (1 << std::min(failures_, 6u));
     ++failures_;
-    for (RangeJob& job : std::exchange(waiting_, {}))
-      job.finish({ .why = unreachable });
   }
   void drop(const std::shared_ptr<RangeConnection>& connection) override { std::erase(connections_, connection); }
   void again(RangeJob job) override
@@ -122,13 +124,18 @@ public:
       waiting_.pop_front();
       (*free)->run(std::move(job));
     }
-    while (waiting_.size() > opening_ && connections_.size() < options_.connections)
-      open();
+    if (!backs_off())
+      while (waiting_.size() > opening_ && connections_.size() < options_.connections)
+        open();
+    else if (connections_.empty()) // else what is open, or may still open, takes them: some servers allow few
+      for (RangeJob& job : std::exchange(waiting_, {}))
+        job.finish({ .why = unreachable });
   }
   void opened() override { opening_ -= opening_ > 0 ? 1 : 0; }
   void spent(std::uint64_t cell_bytes) override { unbooked_ += cell_bytes; }
 
 private:
+  bool backs_off() const { return kernel::now() < back_off_until_; }
   void open()
   {
     auto connection = std::make_shared<RangeConnection>(context_, *this);

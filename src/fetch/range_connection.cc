@@ -27,7 +27,8 @@ using Error = boost::system::error_code;
 namespace
 {
 constexpr std::size_t longest_head = 16384;
-}
+constexpr std::string_view endless = "the answer to the range request has too long a head";
+} // namespace
 
 Tcp::endpoint endpoint(const Address& address, std::uint16_t port)
 {
@@ -80,6 +81,7 @@ void RangeConnection::open(const RangeOptions& options, const Address& local, co
                           self->timer_.cancel();
                           if (failed) return self->broke(unreachable);
                           self->ready_ = true;
+                          self->watch_idle();
                           self->owner_->opened();
                           self->owner_->reached();
                           self->owner_->next();
@@ -94,6 +96,20 @@ void RangeConnection::watch(Tick until)
       {
         if (!cancelled && self->owner_ != nullptr) self->expired();
       });
+}
+
+// What comes while nothing is asked for is the server's end of the connection, or that it has waited long enough (a
+// 408): no answer to whatever is asked for next.
+void RangeConnection::watch_idle()
+{
+  socket_.async_wait(Tcp::socket::wait_read,
+                     [self = shared_from_this(), served = served_](Error failed)
+                     {
+                       // An answer that was read before this was told of is none of the two.
+                       if (failed || self->owner_ == nullptr || !self->idle() || self->served_ != served) return;
+                       self->owner_->drop(self);
+                       self->close();
+                     });
 }
 
 void RangeConnection::expired()
@@ -128,6 +144,8 @@ void RangeConnection::read_head()
                          [self = shared_from_this()](Error failed, std::size_t size)
                          {
                            if (self->owner_ == nullptr) return;
+                           // A head without end would be the same, and cost the same, for every piece.
+                           if (failed == asio::error::not_found) return self->fail(endless, true);
                            if (failed) return self->broke(broken);
                            self->judge_head(size);
                          });
@@ -183,8 +201,11 @@ void RangeConnection::complete()
     job.finish(std::move(result));
     return; // the next piece opens another one
   }
+  ++served_;
   job.finish(std::move(result));
-  if (owner_ != nullptr) owner_->next();
+  if (owner_ == nullptr) return; // told so by whoever got the piece
+  watch_idle();
+  owner_->next();
 }
 
 void RangeConnection::broke(std::string_view why)

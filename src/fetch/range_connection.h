@@ -75,6 +75,7 @@ public:
 private:
   std::uint64_t cost(); // since the last call
   void watch(Tick until);
+  void watch_idle();
   void expired();
   void read_head();
   void judge_head(std::size_t size);
@@ -94,6 +95,7 @@ private:
   std::size_t head_ = 0; // of it
   bool keep_ = false;
   std::uint64_t accounted_ = 0;
+  unsigned served_ = 0; // pieces
 };
 
 // The address of a socket.

@@ -72,8 +72,19 @@ struct Replay::Parts
     }
   }
 
-  // The download's entry, made when it is new; null when there is no room.
-  Entry* entry_of(const std::shared_ptr<const Download>& download)
+  // Downloads that have a mirror connection: those that are refused, or whose connections are over, take no room.
+  std::size_t mirrored() const
+  {
+    const auto has_one = [](const auto& one)
+    {
+      const auto& mirrors = one.second.mirrors;
+      return std::any_of(mirrors.begin(), mirrors.end(), [](const auto& mirror) { return mirror->usable(); });
+    };
+    return static_cast<std::size_t>(std::count_if(entries.begin(), entries.end(), has_one));
+  }
+
+  // The download's entry, made when it is new; forget() ends it.
+  Entry& entry_of(const std::shared_ptr<const Download>& download)
   {
     auto found = entries.find(download->flow);
     if (found != entries.end() && found->second.download != download && !same(*found->second.download, *download))
@@ -83,11 +94,10 @@ struct Replay::Parts
     }
     if (found == entries.end())
     {
-      if (entries.size() >= options.downloads) return nullptr;
       found = entries.emplace(download->flow, Entry { .download = download }).first;
       found->second.refusal = why_not_replay(*download, options.credentials);
     }
-    return &found->second;
+    return found->second;
   }
 
   static bool same(const Download& a, const Download& b)
@@ -98,6 +108,7 @@ struct Replay::Parts
   // Empty when `entry` has a fresh connection as its last one.
   std::string_view connect(Entry& entry)
   {
+    if (entry.mirrors.empty() && mirrored() >= options.downloads) return "too many downloads have a mirror connection";
     if (!port_free()) return "too many mirror connections";
     auto mirror = std::make_shared<MirrorConnection>(context, options, entry.download, stats.cell_bytes);
     if (const std::string_view why = mirror->open(); !why.empty())
@@ -117,26 +128,25 @@ struct Replay::Parts
     if (piece.from >= piece.to || piece.to > download->head.size() + download->length) return "no such piece";
     if (piece.from < download->head.size()) return "the piece lies in the answer's head";
     if (piece.size() > options.longest_piece) return "the piece is too long";
-    Entry* entry = entry_of(download);
-    if (entry == nullptr) return "too many downloads have a mirror connection";
-    tidy(*entry);
-    if (!entry->refusal.empty()) return entry->refusal;
-    for (const auto& mirror : entry->mirrors)
+    Entry& entry = entry_of(download);
+    tidy(entry);
+    if (!entry.refusal.empty()) return entry.refusal;
+    for (const auto& mirror : entry.mirrors)
       if (mirror->take(ask)) return {};
     // A fresh one has all before the piece to skip.
     const Duration skip = options.sweep_rate.time_for(piece.from);
     if (ask.deadline - ask.since < options.guard || ask.deadline - ask.since - options.guard < skip)
       return "too far for a fresh mirror connection";
-    if (entry->mirrors.size() >= std::max<std::size_t>(options.connections, 1))
+    if (entry.mirrors.size() >= std::max<std::size_t>(options.connections, 1))
     {
       const auto idle =
-          std::find_if(entry->mirrors.begin(), entry->mirrors.end(), [](const auto& m) { return !m->busy(); });
-      if (idle == entry->mirrors.end() || !port_free()) return "the mirror connection has passed the piece";
+          std::find_if(entry.mirrors.begin(), entry.mirrors.end(), [](const auto& m) { return !m->busy(); });
+      if (idle == entry.mirrors.end() || !port_free()) return "the mirror connection has passed the piece";
       (*idle)->close("replaced by a fresh mirror connection");
-      drop(*entry, static_cast<std::size_t>(idle - entry->mirrors.begin()));
+      drop(entry, static_cast<std::size_t>(idle - entry.mirrors.begin()));
     }
-    if (const std::string_view why = connect(*entry); !why.empty()) return why;
-    if (!entry->mirrors.back()->take(ask)) return "the mirror connection failed at once";
+    if (const std::string_view why = connect(entry); !why.empty()) return why;
+    if (!entry.mirrors.back()->take(ask)) return "the mirror connection failed at once";
     return {};
   }
 
@@ -210,10 +220,9 @@ void Replay::forget(std::uint64_t flow)
 
 void Replay::prepare(const std::shared_ptr<const Download>& download)
 {
-  Parts::Entry* entry = parts_->entry_of(download);
-  if (entry == nullptr) return;
-  parts_->tidy(*entry);
-  if (entry->refusal.empty() && entry->mirrors.empty()) parts_->connect(*entry);
+  Parts::Entry& entry = parts_->entry_of(download);
+  parts_->tidy(entry);
+  if (entry.refusal.empty() && entry.mirrors.empty()) parts_->connect(entry);
 }
 
 ReplayStats Replay::stats() const

@@ -270,8 +270,10 @@ void FetchThread::Parts::keep_up(Followed& followed)
 {
   if (halted.load(std::memory_order_relaxed))
   {
-    // For what is under way there is budget set aside; broken off, it would be paid for in vain.
-    if (followed.pieces == 0 && !std::exchange(followed.halted, true)) let_go(followed.id);
+    // For what is under way there is budget set aside; broken off, it would be paid for in vain. Not for what a mirror
+    // connection skips on its way to a piece, which may be megabytes.
+    const bool goes = followed.pieces == 0 || followed.how == FetchHow::replay;
+    if (goes && !std::exchange(followed.halted, true)) let_go(followed.id);
     return;
   }
   followed.halted = false;
@@ -364,6 +366,10 @@ void FetchThread::Parts::tidy()
   }
   for (const auto& way : fetchers)
     if (way) book(*way);
+  // Whether anything arrives or not.
+  if (halted.load(std::memory_order_relaxed))
+    for (auto& [key, one] : connections)
+      keep_up(one);
   ticking = false;
   tick();
 }
@@ -371,13 +377,19 @@ void FetchThread::Parts::tidy()
 // No timer while there is nothing to tidy; for connections that are silent, when the first of them is over.
 void FetchThread::Parts::tick()
 {
-  if (ticking || (connections.empty() && pieces == 0)) return;
-  ticking = true;
+  if (connections.empty() && pieces == 0) return;
   const Tick now = kernel::now();
   Tick next = pieces > 0 ? now : Tick::max();
+  Duration least = 1s;
   for (const auto& [key, one] : connections)
+  {
     next = std::min(next, now - one.last < linger ? now : one.last + (one.follower.closed() ? linger : idle));
-  second.expires_after(std::max<Duration>(next - now, 1s));
+    // What a mirror connection skips is told of while it goes on, so that the end of the budget ends it.
+    if (one.pieces > 0 && one.how == FetchHow::replay) least = 100ms;
+  }
+  const auto at = asio::steady_timer::clock_type::now() + std::max<Duration>(next - now, least);
+  if (std::exchange(ticking, true) && second.expiry() <= at) return;
+  second.expires_at(at);
   second.async_wait(
       [this](boost::system::error_code cancelled)
       {
@@ -422,15 +434,16 @@ void FetchThread::Parts::handle(const Job& job)
     return refuse(job, no, true);
   if (pieces >= options.pieces || bytes + request->piece.size() > options.total_bytes)
     return refuse(job, "too much is under way", false);
+  if (job.fetch.how == FetchHow::replay && halted.load(std::memory_order_relaxed))
+    return refuse(job, "the budget is spent", false);
   Fetcher* way = fetcher(job.fetch.how);
   if (way == nullptr) return refuse(job, "there is no such way to fetch", true);
   ++pieces;
-  ticking = false; // the slow one, perhaps: set anew
-  tick();
   bytes += request->piece.size();
   found->second.how = job.fetch.how;
   found->second.asked = kernel::now();
   ++found->second.pieces;
+  tick();
   way->fetch(request->download, request->piece, job.fetch.deadline,
              [this, job, id = found->second.id, request = *request](Fetched fetched)
              {

@@ -253,7 +253,7 @@ def test_the_budget_counts_what_replay_costs(lab):
     with lab.daemon(["mirror"], {**config("replay"), "budget": {"cell_bytes": "500kB"}}) as daemon:
         result = lab.download("content", sha256=True)
         assert result.sha256 == SUM
-        # What is under way when it is spent still comes: the mirror connection keeps up for three seconds more.
+        # What has left the server when it is spent still comes: the mirror connection ends a moment later.
         counted = lab.stats()
         spent = daemon.api("/v1/status")["datapath"]["cell_bytes"]
         assert 0 < spent < 0.9 * len(CONTENT), (spent, counted["cell"])

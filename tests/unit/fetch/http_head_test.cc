@@ -159,6 +159,8 @@ TEST(RangeHead, NothingButExactlyWhatWasAskedFor)
   refused("HTTP/1.1 416 No\r\nContent-Length: 0\r\n\r\n", "the server has something else by now");
   refused("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", "the server refuses the range");
   refused("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", "the server refuses for now", false);
+  // Of a connection that was kept open for too long (RFC 9110 15.5.9).
+  refused("HTTP/1.1 408 No\r\nContent-Length: 0\r\n\r\n", "the server refuses for now", false);
   refused(status + "ETag: \"u\"\r\n" + range + length + "\r\n", "the ETag of the range differs");
   refused(status + range + length + "\r\n", "the ETag of the range differs");
   refused(status + "ETag: W/\"t\"\r\n" + range + length + "\r\n", "the ETag of the range differs");

@@ -70,10 +70,12 @@ inline std::uint16_t local_port(const kernel::Fd& socket)
 }
 
 // Whoever accepts, reads and writes here does not wait: until() does.
-inline kernel::Fd listening()
+inline kernel::Fd listening(std::uint16_t port = 0)
 {
   kernel::Fd socket { ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) };
-  const sockaddr_in at = here(0);
+  const sockaddr_in at = here(port);
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 || ::listen(socket.get(), 8) != 0)
     throw std::runtime_error { "no listener" };
   return socket;

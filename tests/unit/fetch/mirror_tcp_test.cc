@@ -75,6 +75,39 @@ TEST(MirrorTcp, ALostRequestIsRepeated)
   begin(world);
 }
 
+TEST(MirrorTcp, AClosedWindowIsProbedUntilItOpens)
+{
+  World world { { .timestamps = false } };
+  world.lose_up = [](std::size_t, const Segment&) { return true; };
+  world.open();
+  world.said();
+  // As of a SYN proxy, until it has reached the server.
+  world.offered = 0;
+  const Seq first = world.mirror().initial_sequence + 1;
+  world.hand(world.injected(tcp_flag::syn | tcp_flag::ack, world.server_seq(0) - 1, {}, first));
+  const auto ends = world.said();
+  ASSERT_EQ(ends.size(), 1u) << "the handshake is not ended";
+  EXPECT_EQ(ends[0].payload_length, 0u);
+  // That it has opened is lost.
+  std::vector<Segment> probes {};
+  ASSERT_TRUE(world.run_until(
+      [&]
+      {
+        for (const Segment& one : world.said())
+          if (one.payload_length > 0) probes.push_back(one);
+        return probes.size() == 2;
+      },
+      10s));
+  for (const Segment& probe : probes)
+    EXPECT_TRUE(probe.seq == first && probe.payload_length == 1);
+  world.offered = 500;
+  world.hand(world.injected(tcp_flag::ack, world.server_seq(0), {}, first));
+  const auto all = world.said();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].seq, first);
+  EXPECT_GT(all[0].payload_length, 10u);
+}
+
 TEST(MirrorTcp, ARefusalOnlyCountsWithOurNumber)
 {
   World world { {} };

@@ -75,6 +75,7 @@ public:
   std::function<bool(std::size_t, const Segment&)> lose_down = lose_up;
   std::optional<MirrorTcp> tcp {};
   Tick now {};
+  std::uint16_t offered = 500; // the server's window, unscaled
 
   // Facts about the run.
   std::uint64_t unsent_acks = 0; // acknowledgements of what had not been sent
@@ -159,7 +160,7 @@ public:
                             .ack =
                                 ack.value_or(config_.client_initial + 1 + static_cast<std::uint32_t>(request_.size())),
                             .flags = flags,
-                            .window = 500 };
+                            .window = offered };
     if (config_.timestamps && (flags & tcp_flag::rst) == 0)
       headers.timestamps = Timestamps { .value = clock.value_or(server_clock()), .echo = recent_ };
     packet.resize(wire::build_segment(packet, headers, payload));

@@ -1,4 +1,4 @@
-// What the connections for Range requests cost: every byte is booked, and once.
+// The connections for Range requests: what they cost is booked, every byte and once; whose end leaves no piece waiting.
 #include "src/fetch/range.h"
 #include "src/kernel/clock.h"
 #include "tests/unit/fetch/loopback.h"
@@ -48,6 +48,21 @@ protected:
            "Content-Length: 100000\r\n"
            + std::string { more } + "\r\n";
   }
+  // The same piece of a download of that number; its outcome, later.
+  std::shared_ptr<std::optional<Fetched>> ask_for(std::uint64_t flow)
+  {
+    auto of = std::make_shared<Download>(*download);
+    of->flow = flow;
+    auto outcome = std::make_shared<std::optional<Fetched>>();
+    const std::uint64_t head = of->head.size();
+    range.fetch(of, { head, head + size }, kernel::now() + 10s,
+                [outcome](Fetched fetched) { *outcome = std::move(fetched); });
+    return outcome;
+  }
+  void pass(std::chrono::milliseconds time)
+  {
+    until([] { return false; }, time);
+  }
   // The sum of what was not booked with a piece reaches `least`.
   bool unbooked_reaches(std::uint64_t least)
   {
@@ -63,7 +78,8 @@ protected:
         });
   }
 
-  Range range { context, { .cell = "lo", .addresses = { test::this_host } } };
+  static constexpr auto back_off = 400ms;
+  Range range { context, { .cell = "lo", .addresses = { test::this_host }, .back_off = back_off } };
   std::shared_ptr<const Download> download {};
   std::optional<Fetched> result {};
   std::uint64_t unbooked = 0;
@@ -156,6 +172,105 @@ TEST_F(RangeTest, ARefusalIsBookedWithItsPieceAlone)
   EXPECT_GE(result->cell_bytes, 200u);
   EXPECT_LT(result->cell_bytes, 2000u);
   EXPECT_LT(range.take_unbooked(), 200u); // at most an ACK that left since
+}
+
+TEST_F(RangeTest, AttemptsThatWereMadeTogetherAreOneFailure)
+{
+  listener.reset();
+  std::vector<std::shared_ptr<std::optional<Fetched>>> asked {};
+  for (std::uint64_t flow = 1; flow <= 4; ++flow)
+    asked.push_back(ask_for(flow));
+  for (const auto& one : asked)
+  {
+    ASSERT_TRUE(until([&] { return one->has_value(); }));
+    EXPECT_EQ((*one)->why, "no way to the server by the cellular link");
+  }
+  listener = test::listening(port);
+  // Nothing is tried for so long, and then again.
+  ask();
+  ASSERT_TRUE(answered());
+  EXPECT_EQ(result->why, "no way to the server by the cellular link");
+  pass(back_off + 50ms);
+  ask();
+  const kernel::Fd server = accepted();
+  EXPECT_NE(heard(server), "");
+}
+
+TEST_F(RangeTest, AServerThatAllowsOneConnectionIsAskedByIt)
+{
+  const auto first = ask_for(1);
+  const kernel::Fd server = accepted();
+  heard(server);
+  listener.reset(); // a second one is refused
+  const auto second = ask_for(2);
+  pass(50ms);
+  EXPECT_FALSE(second->has_value()) << (*second)->why;
+  ASSERT_TRUE(say(server, answer_head() + std::string(size, 'x')));
+  heard(server);
+  ASSERT_TRUE(say(server, answer_head() + std::string(size, 'y')));
+  ASSERT_TRUE(until([&] { return first->has_value() && second->has_value(); }));
+  EXPECT_TRUE((*first)->ok && (*second)->ok);
+  // It is the only way: when it ends nobody waits for another.
+  const auto third = ask_for(3), fourth = ask_for(4);
+  heard(server);
+  ::shutdown(server.get(), SHUT_RDWR);
+  ASSERT_TRUE(until([&] { return third->has_value() && fourth->has_value(); }, 2s));
+  EXPECT_FALSE((*third)->ok || (*fourth)->ok);
+}
+
+TEST_F(RangeTest, WhoWaitsForAConnectionOfAnotherDownloadGetsOneWhenThatIsOver)
+{
+  std::vector<kernel::Fd> servers {};
+  for (int i = 0; i < 4; ++i)
+  {
+    ask_for(1);
+    servers.push_back(accepted());
+    heard(servers.back());
+  }
+  const auto waits = ask_for(2);
+  pass(20ms);
+  range.forget(1);
+  const kernel::Fd server = accepted();
+  heard(server);
+  ASSERT_TRUE(say(server, answer_head() + std::string(size, 'x')));
+  ASSERT_TRUE(until([&] { return waits->has_value(); }));
+  EXPECT_TRUE((*waits)->ok);
+}
+
+TEST_F(RangeTest, AConnectionThatTheServerEndsWhileItIsIdleIsLetGo)
+{
+  range.prepare(download);
+  const kernel::Fd prepared = accepted();
+  // As some servers do with a connection on which nothing is asked for.
+  ASSERT_TRUE(say(prepared, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"));
+  ::shutdown(prepared.get(), SHUT_WR);
+  ASSERT_TRUE(closed(prepared));
+  ask();
+  const kernel::Fd server = accepted();
+  heard(server);
+  ASSERT_TRUE(say(server, answer_head() + std::string(size, 'x')));
+  ASSERT_TRUE(answered());
+  EXPECT_TRUE(result->ok) << result->why;
+  // Likewise after an answer.
+  ::shutdown(server.get(), SHUT_WR);
+  EXPECT_TRUE(closed(server));
+  ask();
+  const kernel::Fd next = accepted();
+  EXPECT_NE(heard(next), "");
+}
+
+TEST_F(RangeTest, AHeadWithoutEndIsNotPaidForWithEveryPiece)
+{
+  ask();
+  const kernel::Fd server = accepted();
+  heard(server);
+  std::string endless = "HTTP/1.1 206 Partial Content\r\n";
+  while (endless.size() < 2 * size)
+    endless += "X-More: and so on\r\n";
+  say(server, endless);
+  ASSERT_TRUE(answered());
+  EXPECT_EQ(result->why, "the answer to the range request has too long a head");
+  EXPECT_TRUE(result->final);
 }
 
 } // namespace

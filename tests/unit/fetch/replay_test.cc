@@ -1,4 +1,4 @@
-// How many raw ports replay holds.
+// How many raw ports and downloads replay holds.
 #include "src/fetch/replay.h"
 #include "src/kernel/clock.h"
 #include "tests/unit/fetch/loopback.h"
@@ -53,6 +53,28 @@ TEST_F(ReplayTest, PortsOfConnectionsThatAreOverCountUntilTheyAreGivenBack)
         replay.prepare(next);
         return replay.stats().connections == 33;
       }));
+}
+
+TEST_F(ReplayTest, OnlyDownloadsWithAMirrorConnectionTakeRoom)
+{
+  Replay way { context, { .cell = "lo", .downloads = 1 } };
+  auto refused = *download(1);
+  refused.request = test::bytes("GET /file HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\n\r\n");
+  way.prepare(std::make_shared<const Download>(refused));
+  way.prepare(download(2));
+  EXPECT_EQ(way.stats().connections, 1u);
+  const auto why = [&](std::uint64_t flow)
+  {
+    const auto asked = download(flow);
+    std::optional<Fetched> result {};
+    way.fetch(asked, { asked->head.size(), asked->head.size() + 1000 }, kernel::now() + 300ms,
+              [&](Fetched fetched) { result = std::move(fetched); });
+    EXPECT_TRUE(until([&] { return result.has_value(); }));
+    return result->why;
+  };
+  EXPECT_EQ(why(3), "too many downloads have a mirror connection");
+  way.forget(2);
+  EXPECT_NE(why(3), "too many downloads have a mirror connection");
 }
 
 TEST_F(ReplayTest, LeavesFromNoOtherAddressThanThoseThatItIsGiven)

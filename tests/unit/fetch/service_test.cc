@@ -55,6 +55,11 @@ public:
     if (done_) std::exchange(done_, {})({ .why = "the download is over", .final = true });
   }
   std::uint64_t take_unbooked() override { return std::exchange(spent_, 0); }
+  // From any thread.
+  void spend()
+  {
+    boost::asio::post(context_, [this] { spent_ += 700; });
+  }
   // From any thread: what is under way comes to nothing.
   void fail()
   {
@@ -156,11 +161,12 @@ protected:
     ASSERT_EQ(service->hand_over(packet), 0);
   }
   // Of that hole.
-  void ask_for_a_piece()
+  void ask_for_a_piece(FetchHow how = FetchHow::range)
   {
     const std::uint64_t asked = service->stats().asked;
-    service->ask(
-        { .flow = 1, .key = key(), .fetch = { .from = hole + 1000, .to = hole + 5000, .deadline = Tick::max() } });
+    service->ask({ .flow = 1,
+                   .key = key(),
+                   .fetch = { .how = how, .from = hole + 1000, .to = hole + 5000, .deadline = Tick::max() } });
     ASSERT_TRUE(until([&] { return service->stats().asked > asked; }));
     ask();
     ASSERT_THAT(log.take(), ElementsAre("fetch"));
@@ -231,6 +237,43 @@ TEST_F(ServiceTest, APieceUnderWayOutlivesTheEndOfTheBudget)
   service->keep_up(true);
   receive("more");
   ask_for_a_piece();
+}
+
+TEST_F(ServiceTest, AMirrorConnectionOnItsWayToAPieceEndsWithTheBudget)
+{
+  begin_a_long_one();
+  lose_some();
+  ask_for_a_piece(FetchHow::replay);
+  // What it costs is told while it goes on.
+  way->spend();
+  EXPECT_TRUE(until([&] { return told_bytes > 0; }, 500ms));
+  // Nothing more arrives by Wi-Fi.
+  const unsigned before = answers;
+  service->keep_up(false);
+  EXPECT_TRUE(until([&] { return answers > before; }, 500ms));
+  EXPECT_THAT(log.take(), testing::Contains("forget"));
+  service->ask(
+      { .flow = 1,
+        .key = key(),
+        .fetch = { .how = FetchHow::replay, .from = hole + 1000, .to = hole + 5000, .deadline = Tick::max() } });
+  ask();
+  EXPECT_THAT(log.take(), testing::Not(testing::Contains("fetch")));
+}
+
+TEST_F(ServiceTest, PiecesOneAfterAnotherDoNotPutOffWhatIsDoneEverySecond)
+{
+  begin_a_long_one();
+  lose_some();
+  ask_for_a_piece();
+  way->spend();
+  const auto end = std::chrono::steady_clock::now() + 2500ms;
+  while (told_bytes == 0 && std::chrono::steady_clock::now() < end)
+  {
+    piece_fails();
+    until([] { return false; }, 100ms);
+    ask_for_a_piece();
+  }
+  EXPECT_GT(told_bytes, 0u);
 }
 
 TEST_F(ServiceTest, WhatItSpentLastIsToldWhenItEnds)

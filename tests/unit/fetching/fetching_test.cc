@@ -239,6 +239,7 @@ TEST_F(Holes, ARefusalIsCountedByItsReasonAndEndsTheMatterForThisDownload)
   answer(0, { .why = "the answer has no strong ETag", .final = true });
   EXPECT_EQ(module.reasons["the answer has no strong ETag"], 1);
   arrives(4);
+  base += 4 * mss;
   report({ { 1, 4 } });
   EXPECT_EQ(asked(), 1u);
   // The next download on the connection is another matter.
@@ -247,6 +248,17 @@ TEST_F(Holes, ARefusalIsCountedByItsReasonAndEndsTheMatterForThisDownload)
   base += 5 * mss;
   fixture.chain.content(peers.key, Content::http, {});
   arrives(0);
+  report({ { 1, 4 } });
+  EXPECT_EQ(asked(), 2u);
+  clean();
+}
+
+TEST_F(Holes, WhatIsSaidOfTheDownloadBeforeDoesNotRefuseTheNext)
+{
+  report({ { 1, 4 } });
+  arrives(4); // whole; the next one on the connection follows before any ACK shows that
+  answer(0, { .why = "the download is over", .final = true });
+  base += 4 * mss;
   report({ { 1, 4 } });
   EXPECT_EQ(asked(), 2u);
   clean();
