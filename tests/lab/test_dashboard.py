@@ -142,6 +142,16 @@ def test_in_a_browser_it_loads_moves_and_switches(air_lab, browser):
         download.stop()
 
 
+def test_in_a_browser_what_was_is_not_said_to_be_now(air_lab, browser):
+    with air_lab.daemon(["offload"]) as daemon, dashboard(daemon) as (address, process):
+        browser.get(address)
+        assert system.wait_until(lambda: "tandemd" in text_of(browser, "state"), 20), text_of(browser, "state")
+        process.send_signal(signal.SIGINT)
+        assert system.wait_until(lambda: "does not answer" in text_of(browser, "state"), 20), text_of(browser, "state")
+        browser.execute_script("document.dispatchEvent(new Event('visibilitychange'))")  # as when the tab is shown again
+        assert "does not answer" in text_of(browser, "state")
+
+
 def test_a_page_of_another_origin_gets_nothing(air_lab, browser, tmp_path):
     """With the browser's session open: neither a script of another page nor a frame in it reads or switches."""
     with air_lab.daemon(["offload"]) as daemon, dashboard(daemon) as (address, _):

@@ -64,6 +64,15 @@ def test_a_daemon_started_anew_begins_the_differences_anew():
     assert again["point"]["decisions"] == {} and wifi(again)["goodput_mbps"] is None and again["links"][0]["bytes_out_per_s"] is None
 
 
+def test_a_look_after_a_pause_is_no_second_of_its_length():
+    samples = Samples()
+    samples.take(0, 1.0, status({"a": 10}), [flow(1, 0)])
+    late = samples.take(3600, 3601.0, status({"a": 90_000}, bytes_out=9e6), [flow(1, 9e9)])
+    assert wifi(late)["goodput_mbps"] is None and late["point"]["decisions"] == {} and late["links"][0]["bytes_out_per_s"] is None
+    after = samples.take(3601, 3602.0, status({"a": 90_001}, bytes_out=9e6), [flow(1, 9e9 + 1e6)])
+    assert wifi(after)["goodput_mbps"] == 8.0 and after["point"]["decisions"] == {"offload": [("a", 1)]}
+
+
 def test_a_clock_that_is_set_back_does_not_stop_the_charts():
     samples = Samples()
     times = [samples.take(wall, at, status(), [])["point"]["t"] for wall, at in ((5000.0, 1.0), (5001.0, 2.0), (1400.0, 3.0), (1401.0, 4.0), (6000.0, 5.0))]

@@ -8,10 +8,17 @@ import { bytes, clock, short, span } from "/words.js";
 const $ = id => document.getElementById(id);
 const REMEMBERED = "tandem dashboard"; // of this origin and tab: a reload goes on
 let base = "";
+let latest = null;
 
 function say(words, trouble = false) {
   $("state").textContent = words;
   $("state").classList.toggle("trouble", trouble);
+}
+
+// What was told before is not said to be so now, whenever the page is shown again.
+function trouble(words) {
+  latest = null;
+  say(words, true);
 }
 
 async function ask(path, options) {
@@ -40,7 +47,6 @@ async function begin() {
 const charts = new Charts($("charts"), point => showDecisions($("decided"), point ?? charts.points.at(-1), charts, !point));
 const modules = new Modules($("modules"), charts, (path, content) => send("PUT", base + path, content));
 const flows = new Flows($("flows"), $("flows-note"));
-let latest = null;
 
 function show() {
   if (document.hidden || !latest) return;
@@ -62,17 +68,20 @@ function listen() {
     charts.add([latest.point]);
     show();
   });
-  events.addEventListener("trouble", event => say(JSON.parse(event.data).error, true));
+  events.addEventListener("trouble", event => trouble(JSON.parse(event.data).error));
   events.addEventListener("error", async () => {
-    if (events.readyState !== EventSource.CLOSED) return say("the dashboard does not answer: has `tandem dashboard` ended?", true);
+    if (events.readyState !== EventSource.CLOSED) return trouble("the dashboard does not answer: has `tandem dashboard` ended?");
     try {
-      await ask(base + "/events"); // the reason, which EventSource does not tell
+      const answer = await ask(base + "/events"); // the reason, which EventSource does not tell
+      await answer.body.cancel();
+      setTimeout(listen, 1000); // there is none any more
     } catch (error) {
-      say(error.message, true);
+      trouble(error.message);
     }
   });
-  document.addEventListener("visibilitychange", () => { charts.draw(); show(); });
 }
+
+document.addEventListener("visibilitychange", () => { charts.draw(); show(); });
 
 $("record").addEventListener("click", async () => {
   $("record").disabled = true;

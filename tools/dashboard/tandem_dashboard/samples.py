@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 FLOWS_SHOWN = 50
+LONGEST = 10.0  # seconds between two looks that are compared: no page was open for longer, and "in the last second" would be hours
 
 
 def grown(before: float | None, now: float) -> float | None:
@@ -13,7 +14,7 @@ def grown(before: float | None, now: float) -> float | None:
 
 
 class Samples:
-    """Differences from look to look. A daemon that was started anew begins them anew."""
+    """Differences from look to look. A daemon that was started anew begins them anew, and so does the first look after a pause."""
 
     def __init__(self) -> None:
         self._pid: int | None = None
@@ -29,7 +30,7 @@ class Samples:
         `point` is what charts keep: `t`, `links` by name (`goodput_mbps`, `rtt_ms`, `signal_dbm`, `packet_time_ms`; null: not known) and
         `decisions` by module (pairs of reason and count, the most frequent first). The rest is the state now.
         """
-        again = status.get("pid") == self._pid
+        again = status.get("pid") == self._pid and at - self._at <= LONGEST
         seconds = at - self._at if again and at > self._at else None
         if not again:
             self._delivered, self._decisions, self._sent = {}, {}, {}
