@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from tandem_lab import Lab  # noqa: E402
 from tandem_lab.errors import BadInput, LabError  # noqa: E402
-from tandem_lab.scenario import find  # noqa: E402
+from tandem_lab.scenario import find, load  # noqa: E402
 from tandem_lab.show import Progress, table  # noqa: E402
 
 MODULES = ("offload", "freeze", "mirror", "ecn")
@@ -138,7 +138,8 @@ def main() -> int:
         return 1
     try:
         options.out.mkdir(parents=True, exist_ok=True)
-        find(options.scenario)
+        if not load(file := find(options.scenario)).cell:
+            raise BadInput(f"--scenario {options.scenario}: {file} has no cellular link (cell.enabled = false), which the modules are shown with; allowed: one that has")
     except OSError as error:
         print(f"tools/demo: --out {options.out}: {error.strerror}", file=sys.stderr)
         return 2

@@ -44,6 +44,17 @@ TEST(Pipe, PolicersAndReorderingAreReadAndAnEmptyBucketIsRefused)
   EXPECT_NE(refusal("[wan]\npolice_burst = \"1kB\"\n").find("s.toml:2: wan.police_burst"), std::string::npos);
 }
 
+TEST(WifiRate, WhatStandsBehindTheNumberIsRefused)
+{
+  for (const char* good : { "\"54\"", "\"54Mbit\"", "54" })
+    EXPECT_EQ(refusal("[wifi]\nprofile = \"wifi-g\"\nrate = " + std::string(good) + "\n"), "accepted") << good;
+  for (const char* bad : { "54k", "54 Mb/s", "54,5", "nan" })
+    EXPECT_NE(
+        refusal("[wifi]\nprofile = \"wifi-g\"\nrate = \"" + std::string(bad) + "\"\n").find("s.toml:3: wifi.rate"),
+        std::string::npos)
+        << bad;
+}
+
 TEST(Pipe, KeysOfTheOtherKindOfWifiAreRefused)
 {
   EXPECT_EQ(

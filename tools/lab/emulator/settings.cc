@@ -122,8 +122,10 @@ std::optional<unsigned> wifi_rate(const medium::Phy& phy, const Value& value)
     if (text == "minstrel") return std::nullopt;
     try
     {
-      mbps = text.find("bit") == std::string::npos ? std::stod(text)
+      std::size_t read = text.size();
+      mbps = text.find("bit") == std::string::npos ? std::stod(text, &read)
                                                    : parse_rate(text).value_or(Rate {}).bits_per_second / 1e6;
+      if (read != text.size()) value.refuse(allowed);
     }
     catch (const std::exception&)
     {

@@ -247,6 +247,7 @@ class Lab:
             if self.state.supervisor():
                 raise LabError(f"a lab is already up under the prefix {self.prefix}; "
                                "take it down first (tandem lab down) or choose another with --prefix")
+            life.refuse_others(self.prefix)
             if self.state.exists():
                 life.sweep(self.prefix)
             self.state.create()
@@ -367,7 +368,9 @@ class Lab:
         """Changes a value of the scenario while traffic runs, e.g. set("wifi.loss", 0.01), set("wifi.signal", -70, ap="ap1"). cell.nat and
         cell.source_filter are switched in the gateway and hold when this returns."""
         if key in ("cell.nat", "cell.source_filter"):
-            CellGateway(self.gateway.namespace, self.directory).apply(**{key.removeprefix("cell."): bool(value)})
+            if not isinstance(value, bool):
+                raise BadInput(f"{key} = {scenario.value_text(value)}: true or false is allowed")
+            CellGateway(self.gateway.namespace, self.directory).apply(**{key.removeprefix("cell."): value})
             return
         self._ask("set", key=key, value=value, **where)
 
@@ -463,12 +466,14 @@ class Lab:
         return counted
 
     def sock_stats(self, role: str = "srv1", port: int | None = None) -> list[sockets.Socket]:
-        """The established connections at a place (by default those of the server's ports 80 and 443), richest first."""
+        """The established connections at a place (by default those of the server's ports 80 and 443), richest first. At a server without those of the others
+        behind an access point (ap.uplink_flows)."""
         text = self.endpoint(role).run(["ss", "-tinOH", "state", "established"]).stdout
         # With a state filter ss leaves the state column out.
         found = sockets.parse("\n".join("ESTAB " + line for line in text.splitlines()))
         ports = {port} if port else {80, 443}
-        found = [entry for entry in found if entry.local_port in ports or entry.peer_port in ports]
+        others = {address for number in range(1, len(self.info["aps"]) + 1) for address in topology.ap_uplink("", number).gateway_side}
+        found = [entry for entry in found if (entry.local_port in ports or entry.peer_port in ports) and entry.peer not in others]
         return sorted(found, key=lambda entry: -max(entry.bytes_sent, entry.bytes_received))
 
     def mptcp_backup(self, interface: str, on: bool = True) -> None:

@@ -160,7 +160,7 @@ def _status(options: argparse.Namespace) -> int:
     info = state.read()
     running = state.supervisor() is not None
     if info is None or not running:
-        ruins = state.exists()
+        ruins = state.directory.exists()
         if options.json:
             print(json.dumps({"prefix": options.prefix, "up": False, "ruins": ruins}))
         elif ruins:
@@ -204,18 +204,21 @@ def _exec(options: argparse.Namespace) -> int:
 
 
 class _RttWatch:
-    """Looks at the server's biggest connection twice a second, for the table at the end."""
+    """Looks at the server's connections with the client twice a second, for the table at the end: `seen` are the biggest ones, `latest` all of the latest look."""
 
     def __init__(self, lab: Lab, server: str):
         self._lab, self._server = lab, server
         self.seen: list[sockets.Socket] = []
+        self.latest: list[sockets.Socket] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
         while not self._stop.wait(0.5):
             try:
-                self.seen += self._lab.sock_stats(self._server)[:1]
+                if found := self._lab.sock_stats(self._server):
+                    self.seen.append(found[0])
+                    self.latest = found
             except LabError:
                 return
 
@@ -240,6 +243,8 @@ def _run_virtual(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.cmd == []:
+        raise BadInput("run --cmd: no command given; allowed: --cmd COMMAND ARGUMENTS..., as the last option")
     lab = _lab(options, options.scenario)
     with show.wait_message(f"lab {options.scenario} up"):
         lab.up()
@@ -263,7 +268,7 @@ def _run(options: argparse.Namespace) -> int:
             "kernel": virtual.inside() or f"{platform.system()} {platform.release()}", "seconds": round(result.seconds, 3), "bytes": result.bytes,
             "goodput_mbps": round(result.goodput_mbps, 3), "rates_mbps": [round(rate, 2) for rate in result.rates()],
             "longest_gap_s": round(result.longest_gap(), 2), "rtt_ms": rtts[len(rtts) // 2] if rtts else None,
-            "retransmitted": last.retrans if last else None, "congestion": last.congestion if last else None,
+            "retransmitted": sum(entry.retrans for entry in watch.latest) if last else None, "congestion": last.congestion if last else None,
             "interfaces": result.interfaces, "shares": {name: round(share, 4) for name, share in result.shares().items()}, "events": lab.events(), "error": result.error}
         if lab.info["air"]:
             report["air"] = lab.stats()
@@ -371,7 +376,8 @@ def main(arguments: Sequence[str]) -> int:
         return supervisor.main(arguments[1], int(arguments[2]))
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup(1) has it
+        signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     try:
         if options.command not in _WITHOUT_ROOT and os.geteuid() != 0:
             raise LabError(f"lab {options.command} needs root (it works with network namespaces): sudo tandem lab {options.command}")

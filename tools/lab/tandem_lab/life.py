@@ -84,6 +84,13 @@ class LabState:
         return self.directory.exists() or bool(topology.namespaces_with(self.prefix))
 
 
+def refuse_others(prefix: str) -> None:
+    """Raises LabError where namespaces have the prefix and no lab made them: one has its state directory before the first of them, and until the last is gone.
+    The caller holds system.machine_lock()."""
+    if not LabState(prefix).directory.exists() and (others := topology.namespaces_with(prefix)):
+        raise LabError(f"the prefix {prefix} is somebody else's: there is no lab of it, but network namespaces of such names: {', '.join(others)}; choose another with --prefix")
+
+
 def is_running(prefix: str) -> bool:
     return LabState(prefix).supervisor() is not None
 
@@ -135,6 +142,7 @@ def remove(prefix: str) -> bool:
     supervisor = state.supervisor()
     if supervisor and supervisor.pid != os.getpid():
         supervisor.end(grace=20.0)
-    with system.machine_lock():
+    with system.machine_lock():  # nobody is just making it, or removing it
+        refuse_others(prefix)
         sweep(prefix)
     return True

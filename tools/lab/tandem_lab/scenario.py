@@ -7,6 +7,7 @@ carries out is read.
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import tomllib
@@ -24,6 +25,9 @@ CONGESTION_CONTROLS = ("cubic", "reno", "bbr", "dctcp", "vegas", "westwood")
 _SERVER_NAME = re.compile(r"[a-z0-9]{1,5}")
 _AP_NAME = re.compile(r"[a-z0-9]{1,8}")
 _TAKEN = ("client", "cgw", "wan", "relay")
+# An access point's wire has its name in the WAN's namespace: there is a device of that name already, or settings of all devices (ip-sysctl).
+_NO_DEVICE = ("lo", "all", "default")
+FIREWALLS = ("none", "drop", "reject")
 
 
 @dataclass(frozen=True)
@@ -93,11 +97,12 @@ def _line_of(path: Path, table: str, nth: int) -> int:
 
 
 def parse_value(text: str) -> Any:
-    """A value as typed after `--set key=`: a TOML value where it is one, otherwise plain text ("60ms")."""
+    """A value as typed after `--set key=`: a TOML value where it is one that the emulator can be told, otherwise plain text ("60ms", also "nan" and dates)."""
     try:
-        return tomllib.loads(f"v = {text}")["v"]
+        value = tomllib.loads(f"v = {text}")["v"]
     except tomllib.TOMLDecodeError:
         return text
+    return value if isinstance(value, (bool, int, str, list, dict)) or isinstance(value, float) and math.isfinite(value) else text
 
 
 def parse_override(word: str) -> tuple[str, Any]:
@@ -154,9 +159,9 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
     uplinks: dict[str, Uplink] = {}
     for number, entry in enumerate(_tables(tree, "ap", path) or [{}]):
         name = str(entry.get("name", f"ap{number + 1}"))
-        if not _AP_NAME.fullmatch(name) or name in (*_TAKEN, *aps):
+        if not _AP_NAME.fullmatch(name) or name in (*_TAKEN, *_NO_DEVICE, *aps):
             raise BadInput(f"{path}:{_line_of(path, 'ap', number)}: ap.name = \"{name}\": a name of its own is allowed, "
-                           f"1 to 8 of a-z and 0-9, none of {', '.join(_TAKEN)}")
+                           f"1 to 8 of a-z and 0-9, none of {', '.join((*_TAKEN, *_NO_DEVICE))}")
         aps.append(name)
         if "interface" in entry:
             interfaces[_interface_number(entry["interface"], path, number)] = name
@@ -183,6 +188,9 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
     links = [wifi, cell, _table(tree, "wan", path), *_tables(tree, "server", path)]
     ecn = any(link.get(key) == "mark" for link in links for key in ("ecn", "ecn_down", "ecn_up")) or \
         any(event.get("what") == "wan_ecn" for event in _tables(tree, "timeline", path))
+    firewall = wifi.get("firewall", "none")
+    if firewall not in FIREWALLS:
+        raise BadInput(f"{path}: wifi.firewall = {firewall!r}: allowed: {', '.join(FIREWALLS)}")
     begin = tuple(interfaces[number] for number in sorted(interfaces)) or (aps[0],)
     return Scenario(
         path=path,
@@ -192,17 +200,17 @@ def load(path: Path, overrides: Mapping[str, Any] | None = None, congestion: str
         seed=_whole(head, "seed", 1, f"{path}: scenario"),
         aps=tuple(aps),
         servers=tuple(servers),
-        cell=bool(cell.get("enabled", True)),
-        nat=bool(cell.get("nat", False)),
-        source_filter=bool(cell.get("source_filter", False)),
-        firewall=str(wifi.get("firewall", "none")),
-        wifi_nat=bool(wifi.get("nat", False)),
+        cell=_flag(cell, "enabled", True, f"{path}: cell"),
+        nat=_flag(cell, "nat", False, f"{path}: cell"),
+        source_filter=_flag(cell, "source_filter", False, f"{path}: cell"),
+        firewall=firewall,
+        wifi_nat=_flag(wifi, "nat", False, f"{path}: wifi"),
         ecn=ecn,
         interfaces=begin,
         visitors={ap: _visitors(tree, path, ap, begin) for ap in aps},
         uplinks=uplinks,
-        relay=bool(head.get("relay", False)),
-        mptcp=bool(head.get("mptcp", False)),
+        relay=_flag(head, "relay", False, f"{path}: scenario"),
+        mptcp=_flag(head, "mptcp", False, f"{path}: scenario"),
     )
 
 
@@ -226,6 +234,13 @@ def _whole(table: Mapping[str, Any], key: str, default: int, place: str) -> int:
     value = table.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise BadInput(f"{place}.{key} = {value!r}: a whole number from 0 is allowed")
+    return value
+
+
+def _flag(table: Mapping[str, Any], key: str, default: bool, place: str) -> bool:
+    value = table.get(key, default)
+    if not isinstance(value, bool):
+        raise BadInput(f"{place}.{key} = {value!r}: true or false is allowed")
     return value
 
 

@@ -241,7 +241,7 @@ class MachineSettings:
     """Settings that no namespace can have for itself, changed for the labs in use and given back after the last one.
 
     A namespace may use a congestion control only if the machine allows it to all (tcp_allowed_congestion_control).
-    What was there before is kept in STATE_ROOT/machine.json together with the prefixes that need the change.
+    What the labs have added is kept in STATE_ROOT/machine.json together with the prefixes that need it: what somebody else allows or forbids meanwhile stays.
     The caller holds machine_lock().
     """
 
@@ -266,14 +266,15 @@ class MachineSettings:
             raise BadInput(f"congestion control {', '.join(lacking)}: not in this kernel; allowed: {', '.join(available)}")
         record = self._load()
         before = _ALLOWED_CC.read_text().split()
-        record.setdefault("tcp_allowed_congestion_control", " ".join(before))
+        missing = [name for name in sorted(wanted) if name not in before]
+        record["added"] = sorted({*record.get("added", []), *missing})
         record["users"] = sorted({*record.get("users", []), prefix})
         write_atomically(self.file, json.dumps(record))
-        if missing := [name for name in sorted(wanted) if name not in before]:
+        if missing:
             _ALLOWED_CC.write_text(" ".join(before + missing))
 
     def release(self, prefix: str, still_used) -> None:
-        """Forgets a prefix (and every other one for which still_used(prefix) is false); the last one restores all."""
+        """Forgets a prefix (and every other one for which still_used(prefix) is false); the last one takes back what labs have added."""
         record = self._load()
         if not record:
             return
@@ -282,7 +283,9 @@ class MachineSettings:
             record["users"] = users
             write_atomically(self.file, json.dumps(record))
             return
-        _ALLOWED_CC.write_text(record["tcp_allowed_congestion_control"])
+        now = _ALLOWED_CC.read_text().split()
+        if any(name in now for name in record.get("added", [])):
+            _ALLOWED_CC.write_text(" ".join(name for name in now if name not in record["added"]))
         self.file.unlink(missing_ok=True)
 
 

@@ -75,6 +75,11 @@ class Uplink:
         return f"10.77.{self.net}.2", f"fd77:{self.net}::2"
 
 
+def ap_uplink(name: str, number: int) -> Uplink:
+    """Of the number-th access point, from 1 on."""
+    return Uplink(name, 100 + number)
+
+
 @dataclass(frozen=True)
 class ServerLink:
     """The subnet between the WAN (.254, ::fe) and a server (.1, ::1)."""
@@ -138,7 +143,7 @@ class Topology:
         self.prefix = prefix
         self.scenario = scenario
         self.air = air
-        self.uplinks = [Uplink(name, 100 + number) for number, name in enumerate(scenario.aps, 1)] + [Uplink("cgw", 200)]
+        self.uplinks = [ap_uplink(name, number) for number, name in enumerate(scenario.aps, 1)] + [Uplink("cgw", 200)]
         self.servers = [ServerLink(server.name, 10 + number) for number, server in enumerate(scenario.servers)]
 
     def namespace(self, role: str) -> str:
@@ -381,7 +386,7 @@ class WifiRouter:
 
     def __init__(self, namespace: str, aps: Sequence[str], clients: Sequence[tuple[str, str]]):
         self.namespace = namespace
-        self._aps = "{ " + ", ".join(aps) + " }"
+        self._aps = "{ " + ", ".join(f'"{ap}"' for ap in aps) + " }"  # in quotes: a name may be a word of nft's
         self._clients = clients
 
     def apply(self, firewall: str, nat: bool) -> None:
