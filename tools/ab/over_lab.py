@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / part) for part in ("lab", "common")]
 
 from tandem_common import provenance  # noqa: E402
-from tandem_lab import Lab, system  # noqa: E402
+from tandem_lab import Lab, scenario, system  # noqa: E402
 from tandem_lab.errors import LabError  # noqa: E402
 
 
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def measure(given: argparse.Namespace, words: list[str]) -> int:
-    overrides = dict(word.split("=", 1) for word in given.set)
+    overrides = dict(scenario.parse_override(word) for word in given.set)
     with tempfile.TemporaryDirectory() as directory, Lab(given.scenario, overrides=overrides, seed=given.seed, prefix="ab-") as lab, lab.daemon() as daemon:
         server = lab.server("srv1").ipv4
         told = [word.replace("URL", f"http://{server}/100G").replace("SERVER", server) for word in words]

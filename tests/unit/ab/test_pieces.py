@@ -231,6 +231,16 @@ def test_a_setting_in_which_more_is_lost_than_in_the_other_is_told() -> None:
     assert analysis.lopsided(disturbed, ["off", "offload"]) == "", "what was around it is nobody's fault"
 
 
+def test_pairs_left_out_for_one_setting_alone_narrow_what_is_claimed() -> None:
+    """Those in which offload could not act were left out, and the gain of the others stood there as the gain."""
+    head = {"arms": [{"name": "off"}, {"name": "offload"}], "smaller_is_better": False, "until": 0.05, "null": False, "unit": ""}
+    reason = "offload: " + surroundings.unvalidated(True, MOMENT, dataclasses.replace(surroundings.between(MOMENT, MOMENT, 1), not_validated=1))
+    notes = " ".join(report.Result(head, made(*[0.2] * 10) + made(*[0.0] * 5, discarded=reason)).notes())
+    assert "In 5 pairs the cellular path was not validated" in notes and "that of the 10 pairs that count" in notes and "may be smaller" in notes
+    assert "In one pair" in analysis.only_validated(made(0.2) + made(0.2, discarded=reason))
+    assert "may be smaller" not in " ".join(report.Result(head, made(*[0.2] * 10) + made(0.1, discarded="offload: roamed")).notes())
+
+
 def test_a_rate_that_the_server_limits_is_told() -> None:
     def said(pairs: list[dict]) -> str:
         head = {"arms": [{"name": "off"}, {"name": "offload"}], "smaller_is_better": False, "until": 0.05, "null": False, "unit": "Mb/s"}

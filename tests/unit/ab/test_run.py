@@ -22,7 +22,7 @@ from conftest import ROOT
 from tandem_ab import cli, workloads
 from tandem_ab.arms import Arm
 from tandem_ab.runner import Runner
-from tandem_ab.stopping import Stopped
+from tandem_ab.stopping import Stopped, interruptible
 from tandem_ab.store import Store
 from tandem_ab.switch import Busy, Switch, state_file
 from tandem_common.control import Daemon
@@ -125,6 +125,53 @@ def test_an_interrupt_keeps_the_pairs_and_puts_the_modules_back(daemon, tmp_path
     assert daemon.on == {"offload"} and (tmp_path / "ab/report.html").exists() and not list((tmp_path / "state/tandem").glob("*.json"))
 
 
+def test_an_interrupt_leaves_nothing_of_the_command(daemon, tmp_path) -> None:
+    """The shell was killed, and what it had started went on."""
+    mark = tmp_path / "started"
+    process = subprocess.Popen([sys.executable, str(AB), "mirror", "--report", str(tmp_path / "ab"), *QUICK, "--", "sh", "-c", f"sleep 100 & echo $! > {mark}; wait; echo figure 1"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: mark.exists() and mark.read_text().strip())
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    pid = int(mark.read_text())
+    try:
+        wait_for(lambda: not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", 5)
+    except AssertionError:
+        os.kill(pid, signal.SIGKILL)
+        raise
+
+
+def test_what_nohup_ignores_ends_no_measurement() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible():
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(0.01)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        with pytest.raises(Stopped), interruptible():
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(1)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_pair_in_which_the_daemon_went_away_is_kept_with_its_setting(daemon, tmp_path, capsys) -> None:
+    """A setting that ends the daemon left no trace in the report: the pair was dropped, and the same command went on with those that went well."""
+    stop = tmp_path / "stop"
+    process = subprocess.Popen([sys.executable, str(AB), "mirror", "--report", str(tmp_path / "ab"), *QUICK, "--", "sh", "-c", f"touch {stop}; sleep 1; echo figure 1"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(stop.exists)
+    daemon.close()
+    daemon.path.unlink()
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 1 and "tandem up" in err and "1 pair of 1 does not count" in out
+    pair, = lines(tmp_path / "ab")
+    name = pair["order"][0]
+    assert pair["discarded"].startswith(f"{name}: ") and "tandem up" in pair["discarded"] and pair["trials"][name]["lost"]
+    assert cli.main(["show", str(tmp_path / "ab")]) == 0 and (tmp_path / "ab/report.html").exists()
+
+
 def test_a_killed_run_is_put_back_at_the_next_start(daemon, tmp_path, capsys) -> None:
     process = running(daemon, tmp_path)
     wait_for(lambda: daemon.on == {"mirror"})
@@ -207,6 +254,32 @@ def test_a_pair_that_the_disk_has_no_room_for_leaves_the_others_whole(tmp_path) 
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     store.append({"number": 1})
     assert lines(tmp_path / "ab") == store.pairs == [{"number": 0}, {"number": 1}]
+
+
+def test_pairs_that_another_run_adds_meanwhile_stay(tmp_path) -> None:
+    """While one asked whether it may begin, another went on with the same experiment."""
+    head = {"arms": [], "null": True, "workload": {}, "for_s": 1, "warm_up_s": 0, "washout_s": 0, "unvalidated": False, "unit": "", "smaller_is_better": False, "until": 0.05, "seed": 1}
+    pair = {"number": 0, "began": 0.0, "seconds": 1.0, "order": [], "discarded": "", "trials": {}}
+    one = Store(tmp_path / "ab")
+    one.head = head
+    one.begin()
+    one.append(pair)
+    waiting = Store(tmp_path / "ab")
+    assert waiting.load()
+    one.append({**pair, "number": 1})
+    with pytest.raises(Failure, match="has added pairs meanwhile"):
+        waiting.begin()
+    assert [line["number"] for line in lines(tmp_path / "ab")] == [0, 1]
+
+
+@pytest.mark.parametrize("line, said", [("5", "not a pair"), ('{"number": 0}', "a pair without began")])
+def test_a_line_that_is_no_pair_is_told_with_its_place(daemon, tmp_path, capsys, line: str, said: str) -> None:
+    assert ab(tmp_path / "ab", "--most", "1s") == 0
+    with open(tmp_path / "ab/pairs.jsonl", "a") as file:
+        file.write(line + "\n")
+    capsys.readouterr()
+    number = len((tmp_path / "ab/pairs.jsonl").read_text().splitlines())
+    assert cli.main(["show", str(tmp_path / "ab")]) == 2 and f"pairs.jsonl:{number}: {said}" in capsys.readouterr().err
 
 
 def test_a_directory_of_something_else_is_told(daemon, tmp_path, capsys) -> None:

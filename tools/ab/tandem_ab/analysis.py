@@ -11,6 +11,7 @@ import numpy
 from tandem_common import confidence
 
 from .quantities import count, percent
+from .surroundings import NOT_VALIDATED
 
 SAME_RATE = 0.01  # all figures of a limited rate, from the smallest to the largest; over the lab's steady air they differ by 5 %
 FAST_START = 1.5
@@ -156,6 +157,15 @@ def lopsided(pairs: Sequence[Pair], arms: Sequence[str]) -> str:
             return (f"What was measured failed {count(more, 'time')} in {worse} and {count(total - more, 'time')} in {other}, more than chance would have it. "
                     f"Those pairs do not count: what {worse} did to them is not in the gain. Their reasons are below.")
     return ""
+
+
+def only_validated(pairs: Sequence[Pair]) -> str:
+    """In words, when pairs were left out for what happened in one setting alone; else empty. The gain is that of the others, not of all times."""
+    left_out = sum(NOT_VALIDATED in pair["discarded"] for pair in pairs)
+    if not left_out:
+        return ""
+    return (f"{'In one pair' if left_out == 1 else f'In {left_out} pairs'} {NOT_VALIDATED}, and offload could not act. The gain is that of the {count(len(counted(pairs)), 'pair')} that "
+            f"{'counts' if len(counted(pairs)) == 1 else 'count'}; with the others among them, as --unvalidated takes them, it may be smaller.")
 
 
 @dataclass(frozen=True)

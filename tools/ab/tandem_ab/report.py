@@ -53,6 +53,8 @@ class Result:
         lost = [pair for pair in self.pairs if pair["discarded"]]
         if lost:
             found.append(f"{count(len(lost), 'pair')} of {len(self.pairs)} {'does' if len(lost) == 1 else 'do'} not count, each with its reason below.")
+        if words := analysis.only_validated(self.pairs):
+            found.append(words)
         if words := analysis.lopsided(self.pairs, self.arms):
             found.append(words)
         found += [f"{cost.arm}: {count(cost.faults, 'module fault')}" for cost in analysis.costs(self.pairs, self.arms) if cost.faults]

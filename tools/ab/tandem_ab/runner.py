@@ -32,28 +32,40 @@ class Runner:
         self._daemon, self._switch, self._workload, self._arms, self._store, self._listen = daemon, switch, workload, list(arms), store, listen
         self._busy_limit, self._counts_unvalidated = busy_limit, counts_unvalidated
         self._cores = len(os.sched_getaffinity(0))
+        self._in_force = False  # the setting of the trial under way
 
     def pair(self) -> dict[str, Any]:
-        """One pair, kept on the disk."""
+        """One pair, kept on the disk: also one in which the daemon went away, which a setting may be to blame for. Raises Failure then, and where there is none."""
         number = len(self._store.pairs)
         arms = order(self._arms, self._store.head["seed"], number)
         began, started = time.time(), time.monotonic()
         first = moment(self._daemon)
         trials: dict[str, Any] = {}
         discarded = ""
+        fault: Failure | None = None
         for arm in arms:
-            trial, reason = self._trial(arm, first)
+            self._in_force, at = False, time.monotonic()
+            try:
+                trial, reason = self._trial(arm, first)
+            except Failure as failure:
+                if not self._in_force:
+                    raise
+                fault, reason = failure, str(failure)
+                trial = {"figure": 0.0, "bytes": 0, "seconds": 0.0, "wall_s": time.monotonic() - at, "beside": {}, "lost": True}
             trials[arm.name] = trial
             if reason:
                 discarded = f"{arm.name}: {reason}"
                 break  # the others would be measured in vain
         pair = {"number": number, "began": began, "seconds": time.monotonic() - started, "order": [arm.name for arm in arms], "discarded": discarded, "trials": trials}
         self._store.append(pair)
+        if fault:
+            raise fault
         return pair
 
     def _trial(self, arm: Arm, first: Any) -> tuple[dict[str, Any], str]:
         self._listen("switch", arm)
         missing = self._switch.apply(arm)
+        self._in_force = True
         time.sleep(self._store.head["washout_s"])
         self._listen("measure", arm)
         before = moment(self._daemon)

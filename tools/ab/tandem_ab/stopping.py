@@ -22,8 +22,8 @@ def by_signal(fault: BaseException | None) -> bool:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """The first signal ends the measurement; further ones must not disturb putting back and writing."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    """The first signal ends the measurement; further ones must not disturb putting back and writing. What nohup(1) has ignored stays so."""
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.getsignal(number) for number in numbers}
 
     def first(*_: object) -> None:

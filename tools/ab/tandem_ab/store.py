@@ -47,7 +47,7 @@ class Store:
         whole = raw[:self._whole_bytes]
         for number, line in enumerate(whole.splitlines(), 1):
             try:
-                self.pairs.append(json.loads(line))
+                self.pairs.append(_pair(json.loads(line)))
             except ValueError as error:
                 raise BadInput(f"{self._pairs_file}:{number}: {error}; remove this line, or choose another --report") from error
         return True
@@ -60,9 +60,11 @@ class Store:
                                f"now {_words(head[name])}); repeat its command, or choose another --report")
 
     def begin(self) -> None:
-        """Puts the head on the disk, and takes away a pair that a crash left half written."""
+        """Puts the head on the disk, and takes away a pair that a crash left half written. Raises Failure where somebody else has added pairs since load()."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
+            if self._pairs_file.exists() and b"\n" in self._pairs_file.read_bytes()[self._whole_bytes:]:
+                raise Failure(f"{self.directory}: another `tandem ab` has added pairs meanwhile; when it has ended, the same command goes on with them")
             self.keep()
             if self._pairs_file.exists():
                 os.truncate(self._pairs_file, self._whole_bytes)
@@ -94,6 +96,13 @@ class Store:
         except OSError as error:
             raise Failure(f"{self._pairs_file}: {error.strerror}; this pair is not kept") from error
         self.pairs.append(pair)
+
+
+def _pair(line: Any) -> dict[str, Any]:
+    """Raises ValueError for what is none."""
+    if not isinstance(line, dict) or (missing := [name for name in ("number", "began", "seconds", "order", "discarded", "trials") if name not in line]):
+        raise ValueError("not a pair" if not isinstance(line, dict) else f"a pair without {missing[0]}")
+    return line
 
 
 def _words(value: Any) -> str:

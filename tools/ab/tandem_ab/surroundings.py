@@ -190,8 +190,11 @@ def hands_off(arm_has_modules: bool, before: Moment, after: Moment) -> str:
     return f"Tandem had its hands off all flows: {why}" if arm_has_modules and why else ""
 
 
+NOT_VALIDATED = "the cellular path was not validated"
+
+
 def unvalidated(arm_has_offload: bool, after: Moment, beside: Beside) -> str:
     """Why a trial of an arm with `offload` says nothing of what it was meant to measure."""
     if arm_has_offload and after.cell_up and beside.not_validated and not beside.by_cellular:
-        return "the cellular path was not validated (filtered, NAT or too slow)"
+        return f"{NOT_VALIDATED} (filtered, NAT or too slow)"
     return ""

@@ -8,9 +8,12 @@ import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -48,6 +51,29 @@ class Workload:
     def run(self) -> Outcome:
         """Raises KeyboardInterrupt through; no child is left behind."""
         raise NotImplementedError
+
+
+def _below(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    started: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            started.setdefault(int(entry.read_text().rpartition(")")[2].split()[1]), []).append(int(entry.parent.name))
+        except OSError:
+            continue  # it has just ended
+    found = [pid]
+    for one in found:
+        found += started.get(one, [])
+    return found[1:]
+
+
+def kill(process: subprocess.Popen) -> None:
+    """With all that it has started: a shell's programs would go on, and hold up what waits for their output."""
+    below = _below(process.pid)
+    process.kill()
+    for pid in below:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def need(tool: str) -> str:
@@ -290,7 +316,7 @@ class Command(Workload):
             try:
                 out, words = process.communicate()
             except BaseException:
-                process.kill()
+                kill(process)
                 raise
         took = time.monotonic() - began
         if self._iperf:
