@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,6 +48,44 @@ def test_what_is_written_inside_comes_out_where_it_was_asked_for(given: list[str
     assert json.loads(asked.json.read_text()) == {"command": "tools/soak " + " ".join(words), "good": True}
     assert asked.log is None or asked.log.read_text() == "words"
     assert not asked.keep.exists(), "nothing went wrong"
+
+
+@pytest.fixture
+def handlers():
+    """As they were."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_temporary_goes_whatever_ends_it(number: int, handlers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object, directories: list[Path], **__: object) -> None:
+        rooms.append(directories[0])
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+
+    rooms: list[Path] = []
+    signal.signal(number, lambda *_: pytest.fail("nobody heard it"))
+    monkeypatch.setattr(cli.machine, "run", run)
+    monkeypatch.setattr(cli.system, "tandem_binary", lambda _: Path("bin/tandemd"))
+    assert cli.main(["--days", "2", "--keep", str(tmp_path / "kept")]) == 130
+    assert rooms and not rooms[0].exists()
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_closed_terminal_ends_it_in_order_unless_nohup_was_asked_for(ignored: bool, handlers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed by it the run left its packets in /var/tmp."""
+    def run(_: object, stop: threading.Event) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        heard.append(stop.wait(0.2))
+        raise OSError("that is all")
+
+    heard: list[bool] = []
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else lambda *_: pytest.fail("nobody heard it"))
+    monkeypatch.setattr(cli.Soak, "run", run)
+    assert cli.main(["--for", "5s"]) == 1 and heard == [not ignored]
 
 
 def test_nobody_beacons_for_weeks() -> None:

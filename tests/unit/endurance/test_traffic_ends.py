@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -111,3 +112,37 @@ def test_what_the_kernel_tells_of_resets_leaves_no_trace_instance(killed: bool) 
     while name in instances() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert name not in instances()
+
+
+def test_what_is_under_way_is_told_also_while_something_else_is(tmp_path: Path) -> None:
+    """The signal came while a line was written, and its handler waited for the lock that its own thread held: nothing more was said."""
+    (tmp_path / "random").write_bytes(bytes(2 << 20))
+    plan = {"seed": 1, "threads": 0, "mptcp": 0.0, "www": str(tmp_path), "random": "random", "files": []}
+    program = f"""
+import os, signal, sys
+sys.path.insert(0, {str(Path(traffic.__file__).parent)!r})
+import json, threading, time, traffic
+class One:
+    now = {{"began": time.monotonic(), "port": 1, "bytes": 0}}
+    looked = 0
+    def __init__(self, *_): pass
+    def start(self): pass
+    def is_alive(self): One.looked += 1; return One.looked < 4
+    def join(self, _):
+        with traffic._printing:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(0.05)
+traffic.Application = One
+sys.argv[1:] = [{json.dumps({**plan, "threads": 1})!r}]
+traffic.main()
+"""
+    done = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True, timeout=20)
+    assert '"under_way": [{"began"' in done.stdout, done.stderr
+
+
+def test_the_end_of_a_transfer_takes_nothing_away_from_who_looks(capsys) -> None:
+    """Half way out of the list of what is under way it had no beginning any more, and the whole traffic ended by that."""
+    one = traffic.Application(1, {"seed": 1}, b"", {}, threading.Event())
+    seen = one.now = {"kind": "http", "began": time.monotonic(), "port": 1, "bytes": 5}
+    one._done("whole")
+    assert "began" in seen and '"outcome": "whole"' in capsys.readouterr().out

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from tandem_common.duration import duration
 from tandem_common.errors import BadInput
@@ -99,6 +99,7 @@ def check_days(options: argparse.Namespace) -> None:
 def in_virtual_time(arguments: list[str], options: argparse.Namespace) -> int:
     """The same in a kernel whose clock leaps over the hours in which nothing happens. What it writes comes out by directories that it is handed."""
     kept = kept_in(options).resolve()
+    at_the_end(signal.default_int_handler)  # as Ctrl-C: what is temporary goes
     with tempfile.TemporaryDirectory(prefix="tandem-soak-") as room:
         made = {option: Path(room) / option.lstrip("-") for option, path in (("--json", options.json), ("--log", options.log)) if path}
         # Of an option that is there twice the last one counts.
@@ -125,6 +126,13 @@ def in_virtual_time(arguments: list[str], options: argparse.Namespace) -> int:
         finally:
             with suppress(OSError):  # something went wrong, and is in it
                 kept.rmdir()
+
+
+def at_the_end(handler: Callable[..., Any]) -> None:
+    """Of a signal that asks for it: also where the terminal is closed, but not where nohup(1) has that ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def command(arguments: list[str]) -> str:
@@ -157,8 +165,7 @@ def main(arguments: list[str]) -> int:
         return in_virtual_time(arguments, options)
     plan = Plan(seconds, options.seed, options.prefix, threads, options.plain, 0.0 if options.no_mptcp else 1.0 if options.mptcp_only else 0.25, options.strip_mptcp, options.log, kept_in(options))
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    at_the_end(lambda *_: stop.set())
     soak = (Days if options.days else Soak)(plan, lambda words: print(words, file=sys.stderr, flush=True))
     try:
         outcome = soak.run(stop)

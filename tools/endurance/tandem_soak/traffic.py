@@ -172,7 +172,7 @@ class Application(threading.Thread):
         """Tells how the transfer ended; whether the connection is good for another one."""
         one = self.now or {}
         self.now = None
-        say({**one, "outcome": outcome, "why": why, "seconds": round(time.monotonic() - one.pop("began"), 3)})
+        say({**one, "outcome": outcome, "why": why, "seconds": round(time.monotonic() - one["began"], 3)})  # the dictionary stays whole: others look at it
         return outcome == "whole"
 
 
@@ -197,13 +197,18 @@ def say(line: dict[str, Any]) -> None:
         sys.stdout.flush()
 
 
+def under_way(applications: list[Application]) -> list[dict[str, Any]]:
+    """Each transfer that goes on now; its thread may end it at any moment."""
+    return [{**now, "seconds": time.monotonic() - now["began"]} for each in applications if (now := each.now)]
+
+
 def main() -> int:
     plan = json.loads(sys.argv[1])
     www = Path(plan["www"])
     files = {name: (www / name).read_bytes() for name in plan["files"]}
-    stopping = threading.Event()
+    stopping, asked = threading.Event(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    signal.signal(signal.SIGUSR1, lambda *_: say({"under_way": [{**one.now, "seconds": time.monotonic() - one.now["began"]} for one in applications if one.now]}))
+    signal.signal(signal.SIGUSR1, lambda *_: asked.set())  # told below: here say() would wait for itself when it was just at work
     applications = [Application(number, plan, (www / plan["random"]).read_bytes(), files, stopping) for number in range(plan["threads"])]
     for application in applications:
         application.start()
@@ -213,6 +218,9 @@ def main() -> int:
             application.join(0.2)  # with a timeout: a signal is handled in between
             for one in stalls.look([dict(now) for each in applications if (now := each.now)], time.monotonic()):
                 say({"stalled": one})
+            if asked.is_set():
+                asked.clear()
+                say({"under_way": under_way(applications)})
         died |= not stopping.is_set()  # by a fault of its own, which is on standard error
     return 1 if died else 0
 

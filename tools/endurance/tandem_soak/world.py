@@ -121,7 +121,8 @@ def left_behind(lab: Lab) -> dict[str, list[str]]:
         "MPTCP": lines("ip", "mptcp", "endpoint") + lines("ip", "mptcp", "limits"),
         "settings": lines("sysctl", "net.ipv4.conf.cell0.arp_announce", "net.ipv4.conf.wlan0.arp_announce", "net.ipv4.conf.cell0.rp_filter", "net.ipv4.conf.wlan0.rp_filter"),
         "processes": [name for name in lines("sh", "-c", "cat $(ip netns pids " + lab.client.namespace + " | sed 's|.*|/proc/&/comm|') 2>/dev/null") if name.startswith("tandem")],
-        "sockets": [line for line in lines("ss", "-0", "-anH") if "tandem" in line],
+        # Without -p ss names nobody.
+        "sockets": [line for line in lines("ss", "-0", "-anpH") if "tandem" in line],
     }
 
 
