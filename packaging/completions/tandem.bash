@@ -93,6 +93,7 @@ _tandem()
         *) COMPREPLY=($(compgen -W "--json --help" -- "$word")) ;;
       esac
       ;;
+    down | top) COMPREPLY=($(compgen -W "--help" -- "$word")) ;;
     version | budget) COMPREPLY=($(compgen -W "--json --help" -- "$word")) ;;
     help) COMPREPLY=($(compgen -W "$commands $(_tandem_modules)" -- "$word")) ;;
     set)

@@ -413,7 +413,7 @@ int main(int argc, char** argv)
   }
   catch (const Failure& failure)
   {
-    std::cerr << "tandem: " << failure.what() << '\n';
+    if (*failure.what() != '\0') std::cerr << "tandem: " << failure.what() << '\n';
     return failure.exit_code;
   }
   catch (const json::exception&)
@@ -433,5 +433,10 @@ int main(int argc, char** argv)
 
 int main(int argc, char** argv)
 {
-  return tandem::cli::main(argc, argv);
+  const int code = tandem::cli::main(argc, argv);
+  if (code != 0) return code;
+  // What did not go by print(): --help and --version, and a line after the work.
+  const auto problem = tandem::cli::output_problem();
+  if (problem && !problem->empty()) std::cerr << "tandem: " << *problem << '\n';
+  return problem ? 1 : 0;
 }

@@ -1,5 +1,7 @@
 #include "tools/tandem/table.h"
 
+#include "tools/tandem/columns.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,13 +12,6 @@ namespace tandem::cli
 {
 namespace
 {
-
-// Columns a text takes: UTF-8 continuation bytes take none.
-std::size_t width(std::string_view text)
-{
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
 
 // By name (locale(7)), whether that locale is installed or not: it is the terminal's characters that count.
 bool environment_says_utf8()
@@ -88,10 +83,10 @@ std::string Table::text(const Style& style) const
 {
   std::vector<std::size_t> widths;
   for (const std::string& heading : headings_)
-    widths.push_back(width(heading));
+    widths.push_back(columns_of(heading));
   for (const auto& row : rows_)
     for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i)
-      widths[i] = std::max(widths[i], width(row[i].text));
+      widths[i] = std::max(widths[i], columns_of(row[i].text));
 
   std::string out;
   const auto line = [&](const auto& cell_at, std::size_t count)
@@ -100,7 +95,7 @@ std::string Table::text(const Style& style) const
     for (std::size_t i = 0; i < count; ++i)
     {
       const Cell cell = cell_at(i);
-      const std::string blanks(widths[i] - width(cell.text), ' ');
+      const std::string blanks(widths[i] - columns_of(cell.text), ' ');
       const std::string coloured = style(cell.tone, cell.text);
       text += (i == 0 ? "" : "  ") + (right_[i] ? blanks + coloured : coloured + blanks);
     }

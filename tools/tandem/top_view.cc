@@ -1,6 +1,7 @@
 #include "tools/tandem/top_view.h"
 
 #include "src/control/literal.h"
+#include "tools/tandem/columns.h"
 #include "tools/tandem/json_values.h"
 #include "tools/tandem/links_view.h"
 #include "tools/tandem/networks_view.h"
@@ -55,7 +56,7 @@ std::string doing(const json& flow)
 std::string cut(const std::string& line, std::size_t columns)
 {
   std::string out;
-  std::size_t letters = 0;
+  std::size_t taken = 0;
   bool coloured = false;
   for (std::size_t i = 0; i < line.size();)
   {
@@ -68,14 +69,15 @@ std::string cut(const std::string& line, std::size_t columns)
     }
     else
     {
-      while (i + length < line.size() && (static_cast<unsigned char>(line[i + length]) & 0xc0) == 0x80)
-        ++length;
-      if (letters++ == columns) break;
+      const Letter letter = first_letter(std::string_view { line }.substr(i));
+      length = letter.bytes;
+      taken += letter.columns;
+      if (taken > columns) return coloured ? out + "\x1b[0m" : out;
     }
     out += line.substr(i, length);
     i += length;
   }
-  return letters > columns && coloured ? out + "\x1b[0m" : out;
+  return out;
 }
 
 bool TopView::enabled(const std::string& module) const

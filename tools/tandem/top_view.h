@@ -20,7 +20,7 @@ public:
   static constexpr std::size_t kept = 40; // seconds of goodput that are drawn
 
   // Takes the answers of GET /v1/status and /v1/flows in, `seconds` after those before, and shows them with what
-  // changed since: lines of at most `columns` letters, at most `rows` of them.
+  // changed since: lines of at most `columns` columns, at most `rows` of them.
   std::string show(const nlohmann::json& status, const nlohmann::json& flows, double seconds, std::size_t rows,
                    std::size_t columns, const Style& style);
   // The modules by the numbers that the screen gives them, from 1.
@@ -39,7 +39,7 @@ private:
   std::deque<std::optional<double>> goodput_ {};
 };
 
-// A line cut to so many letters; what colours it stays whole.
+// A line cut to so many columns; what colours it stays whole.
 std::string cut(const std::string& line, std::size_t columns);
 
 } // namespace tandem::cli

@@ -213,6 +213,29 @@ def test_the_completion_of_zsh_is_where_zsh_looks(tmp_path: Path, prefix: str, d
     assert [str(path.relative_to(tmp_path / "root")) for path in (tmp_path / "root").rglob("_tandem")] == [f"{prefix[1:]}/share/zsh/{directory}/_tandem"]
 
 
+# Commands behind which nothing that is on the disk makes sense.
+NO_FILES = ("down", "top", "status", "links", "flows", "budget", "version")
+
+
+@pytest.mark.parametrize("command", [*NO_FILES, "bench"])
+def test_bash_offers_files_where_a_command_takes_some(tmp_path: Path, command: str) -> None:
+    (tmp_path / "some-file").touch()
+    ask = f'source "$1"; cd "$2"; COMP_WORDS=(tandem {command} ""); COMP_CWORD=2; COMP_LINE="tandem {command} "; _tandem; printf "%s\n" "${{COMPREPLY[@]}}"'
+    offered = run("bash", "-c", ask, "bash", PACKAGING / "completions" / "tandem.bash", tmp_path).stdout.split()
+    assert ("some-file" in offered) == (command not in NO_FILES), offered
+
+
+def test_zsh_offers_files_where_a_command_takes_some() -> None:
+    """By its text: what no branch names gets files from the last one."""
+    text = (PACKAGING / "completions" / "_tandem").read_text()
+    branches = text[text.index("case $words[1] in"):]
+    assert "*) _files ;;" in branches
+    named = {word for line in re.findall(r"^ {8}([a-z |]+)\)", branches, re.MULTILINE) for word in line.split(" | ")}
+    assert set(NO_FILES) <= named and "bench" not in named, named
+    for line in re.findall(r"^ {8}([a-z |]+\) .*)$", branches, re.MULTILINE):
+        assert not set(NO_FILES) & set(line.split(")")[0].split(" | ")) or "_files" not in line, line
+
+
 def test_namcap_finds_no_fault_in_the_pkgbuild() -> None:
     done = run(tool("namcap"), PACKAGING / "arch" / "PKGBUILD")
     assert " E: " not in done.stdout, done.stdout

@@ -433,6 +433,32 @@ TEST_F(CliTest, output_that_cannot_be_written_is_a_failure)
   }
 }
 
+TEST_F(CliTest, help_and_version_that_cannot_be_written_are_a_failure)
+{
+  for (const char* command :
+       { "--help", "--version", "up --help", "trace print --help", "help", "--socket /nonexistent/socket down" })
+  {
+    const auto full = tandem(std::string { command } + " >/dev/full");
+    EXPECT_EQ(full.code, 1) << command;
+    EXPECT_EQ(full.err, "tandem: the output cannot be written: No space left on device\n") << command;
+  }
+}
+
+TEST_F(CliTest, a_reader_that_has_gone_is_not_told)
+{
+  // The reader ends first; SIGPIPE ends a program as usual, and where it is ignored 1 does.
+  const std::string wait =
+      "sleep 0.2; exec env TANDEM_SOCKET=" + (directory / "control.sock").string() + " " + TANDEM_PROGRAM + " ";
+  for (const char* command : { "--help", "status", "status --watch" })
+    for (const auto& [ignored, code] : { std::pair { "", 141 }, std::pair { "trap '' PIPE; ", 1 } })
+    {
+      const auto gone = test::run("bash -c \"{ ( " + std::string { ignored } + wait + command
+                                  + " ); } | true; exit \\${PIPESTATUS[0]}\"");
+      EXPECT_EQ(gone.code, code) << ignored << command;
+      EXPECT_EQ(gone.err, "") << ignored << command;
+    }
+}
+
 TEST_F(CliTest, a_busy_daemon_is_a_failure_in_its_own_words)
 {
   backend.busy = true;

@@ -39,6 +39,20 @@ TEST(Table, counts_letters_rather_than_bytes)
   EXPECT_EQ(table.text({}), "N    X\n\xc3\xa4\xc3\xb6   1\nabc  2\n");
 }
 
+// Each of these names takes as many columns as its number says.
+TEST(Table, counts_columns_as_a_terminal_does)
+{
+  Table table { { "N", "X" } };
+  table.add({ "\xe4\xbd\xa0\xe5\xa5\xbd", "4" }); // two Han letters
+  table.add({ "\xed\x95\x9c", "2" });             // Hangul
+  table.add({ "\xf0\x9f\x93\xb6", "2" });         // an emoji, beyond the first 65536
+  table.add({ "e\xcc\x81", "1" });                // e with a combining acute
+  table.add({ "\xff\xe4\xbd", "3" });             // no UTF-8
+  table.add({ "abcd", "4" });
+  EXPECT_EQ(table.text({}), "N     X\n\xe4\xbd\xa0\xe5\xa5\xbd  4\n\xed\x95\x9c    2\n\xf0\x9f\x93\xb6    2\n"
+                            "e\xcc\x81     1\n\xff\xe4\xbd   3\nabcd  4\n");
+}
+
 TEST(Show, control_characters_never_reach_the_terminal)
 {
   const json flows = json::array({ { { "id", 1 },

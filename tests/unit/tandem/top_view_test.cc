@@ -98,6 +98,8 @@ TEST(Top, cutting_counts_letters_and_ends_a_colour)
   EXPECT_EQ(cut("abcdef", 3), "abc");
   EXPECT_EQ(cut("\xc3\xa4\xc3\xb6\xc3\xbc", 2), "\xc3\xa4\xc3\xb6");
   EXPECT_EQ(cut("\x1b[32mabcdef\x1b[0m", 3), "\x1b[32mabc\x1b[0m");
+  EXPECT_EQ(cut("\xe4\xbd\xa0\xe5\xa5\xbd", 3), "\xe4\xbd\xa0") << "the second would wrap the line";
+  EXPECT_EQ(cut("e\xcc\x81z", 1), "e\xcc\x81") << "what combines takes no column";
   EXPECT_EQ(cut("\x1b[32mab\x1b[0m", 2), "\x1b[32mab\x1b[0m");
 }
 
