@@ -462,6 +462,18 @@ def test_status_for_people_and_programs(lab):
         assert knobs["window_mss"] == "33"
         metrics = daemon.api("/metrics")
         assert re.search(r"^tandem_module_enabled\{module=\"offload\"\} 1$", metrics, re.M)
+        documented_metrics(metrics, daemon.api("/v1/status")["datapath"])
+
+
+def documented_metrics(metrics: str, datapath: dict) -> None:
+    """Every metric is one of docs/control-api.md, and of the datapath its table has every member and no other."""
+    page = (ROOT / "docs" / "control-api.md").read_text()
+    table = page[page.index("## Datapath"):page.index("## Blackouts")]
+    members = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`([a-z_]+)`", row)}
+    assert members == set(datapath)
+    names = set(re.findall(r"^# TYPE (\S+)", metrics, re.M))
+    told = set(re.findall(r"`(tandem_[a-z0-9_]+)`", page)) | {f"tandem_datapath_{name}_total" for name in members}
+    assert len(names) > 60 and not names - told, names - told
 
 
 def test_module_pages_are_what_the_module_says(lab):

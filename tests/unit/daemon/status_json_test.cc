@@ -4,6 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+
 namespace tandem::daemon
 {
 namespace
@@ -143,6 +150,92 @@ TEST(StatusJson, TellsWhichProfileHoldsAndWhy)
                     { "profiles", { { { "name", "office" }, { "ssid", { "Office" } } } } } }));
   EXPECT_EQ(profile_json(all, "", "Caf\n")["why"], "the Wi-Fi network is \"Caf\\x0a\", which is in no profile");
   EXPECT_EQ(profile_json(all, "", "")["why"], "no Wi-Fi network is known");
+}
+
+// Whatever the names of docs/control-api.md stand for: "tandem_placement_*" is any that begins so.
+std::set<std::string> metrics_of_the_page()
+{
+  std::ifstream in { TANDEM_SOURCE "/docs/control-api.md" };
+  const std::string page { std::istreambuf_iterator<char> { in }, {} };
+  const std::regex name { "`(tandem_[a-zA-Z0-9_]+\\*?)`" };
+  std::set<std::string> all {};
+  for (std::sregex_iterator found { page.begin(), page.end(), name }, end; found != end; ++found)
+    all.insert((*found)[1]);
+  return all;
+}
+
+// A status with everything that has a metric.
+json full_status()
+{
+  const json counters = counters_json({});
+  json blackout { { "verdicts", { { "silence", 1 } } } };
+  for (const char* one : { "false_alarms", "learned", "held_back", "suspicions", "cleared_by_probe",
+                           "cleared_by_traffic", "undecided", "unanswered", "unprovable", "probes_sent",
+                           "probes_answered", "radio_stale", "deauthentications", "link_ups_held" })
+    blackout[one] = 1;
+  const json link { { "up", true },
+                    { "observed", 1 },
+                    { "steering", { { "ce_rate", 0.1 }, { "backup_requested", { { "value", 1 } } } } },
+                    { "blackout", blackout },
+                    { "risk", { { "at_risk", false }, { "hits", 0 }, { "misses", 0 } } } };
+  const json evidence {
+    { "gain", 0.1 }, { "low", 0.0 }, { "high", 0.2 }, { "comparisons", 1 }, { "standing", "trial" }
+  };
+  const json module { { "name", "talker" }, { "enabled", true },      { "flows", 1 },
+                      { "faults", 0 },      { "excluded", 0 },        { "cell_bytes", 0 },
+                      { "conflicts", 0 },   { "evidence", evidence }, { "decisions", { { "listening", 1 } } } };
+  const json placed { { "share", 0.5 }, { "connections", 1 }, { "alive", 1 }, { "bytes_in", 1 } };
+  json datapath = counters;
+  datapath.update({ { "waiting", 0 }, { "observe_one_in", 1 }, { "bypassed", false } });
+  return { { "uptime_s", 1 },
+           { "datapath", datapath },
+           { "faults", { { "fragment", 1 } } },
+           { "flows", { { "count", 1 }, { "refused", 0 } } },
+           { "keeper", { { "suspensions", 0 }, { "restored", 0 } } },
+           { "fetch", { { "asked", 0 }, { "brought", 0 }, { "fills", 0 }, { "differed", 0 } } },
+           { "links", { { "wifi", link } } },
+           { "steering",
+             { { "endpoints", json::array() },
+               { "plans", 0 },
+               { "ce_changes", 0 },
+               { "flag_changes", 0 },
+               { "endpoints_added", 0 },
+               { "endpoints_deleted", 0 } } },
+           { "placement", { { "in_force", true }, { "links", { { "cell", placed } } } } },
+           { "roaming", { { "asked", 0 }, { "moved", 0 }, { "worse", 0 }, { "failed", 0 }, { "stayed", 0 } } },
+           { "modules", { module } },
+           { "evidence", { { "comparisons", { { "done", 1 } } } } } };
+}
+
+TEST(Metrics, AreThoseOfThePage)
+{
+  const json radio {
+    { "sources", { { { "name", "nl80211" }, { "reports", 1 }, { "skipped", 0 }, { "limited", 0 }, { "stale", 0 } } } },
+    { "aps",
+      { { { "ap", "02:00:00:00:00:01" },
+          { "associated", true },
+          { "fresh", true },
+          { "delivery", 1 },
+          { "packet_time_us", 300 } } } }
+  };
+  const std::set<std::string> page = metrics_of_the_page();
+  std::set<std::string> produced {}, missing {};
+  for (const json& metric : metrics_json(full_status(), radio))
+    produced.insert(metric["name"].get<std::string>());
+  ASSERT_GE(produced.size(), 80u);
+  for (const std::string& one : produced)
+    if (!page.contains(one) && !one.starts_with("tandem_datapath_")) missing.insert(one);
+  EXPECT_EQ(missing, std::set<std::string> {}) << "not on the page";
+  for (std::string one : page)
+  {
+    if (one == "tandem_datapath_NAME_total") one = "tandem_datapath_*";
+    const bool any = one.ends_with('*');
+    if (any) one.pop_back();
+    if (std::ranges::none_of(produced,
+                             [&](const std::string& each) { return any ? each.starts_with(one) : each == one; }))
+      missing.insert(one);
+  }
+  EXPECT_EQ(missing, std::set<std::string> {}) << "on the page alone";
 }
 
 TEST(StatusJson, FurtherLinksAreThereWhenAnInterfaceHasTheRole)
