@@ -40,8 +40,14 @@ void check(const ClaParameters& p)
   above_zero(p.delta1, "delta1");
   above_zero(p.delta2, "delta2");
   if (!(p.R1h >= 0) || p.R1h > p.C1) throw BadInput("R1h must be between 0 and C1, " + mbps(p.C1));
-  if (p.R0 > p.C1 + p.C2)
-    throw BadInput("R0 is " + mbps(p.R0) + "; the links carry at most " + mbps(p.C1 + p.C2) + " together");
+  check_carried(p, p.R0, "R0");
+}
+
+void check_carried(const ClaParameters& p, double rate, const char* name)
+{
+  if (rate > p.C1 + p.C2)
+    throw BadInput(std::string(name) + " is " + mbps(rate) + "; the links carry at most " + mbps(p.C1 + p.C2)
+                   + " together");
 }
 
 double held_at_handoff(const ClaParameters& p)

@@ -28,6 +28,8 @@ struct ClaParameters
 // Throws BadInput: a capacity or R0 that is not above 0, R1h below 0 or above C1, thresholds that are not above 0, and
 // an R0 that no links can carry (above C1 + C2).
 void check(const ClaParameters& parameters);
+// Throws BadInput where a rate of that name, bits/s, is more than the links carry together.
+void check_carried(const ClaParameters& parameters, double rate, const char* name);
 
 // What is held when the handoff comes: R0 as far as R1h + C2 carries it ("the maximum achievable throughput at the time
 // of handoff").

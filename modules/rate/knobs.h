@@ -72,8 +72,8 @@ constexpr std::array<KnobRow<Knobs>, 13> knob_rows { {
                      "R0: what all MPTCP downloads together are to have at least, e.g. \"18Mbit\"; not above `c1` + "
                      "`c2` (table II)"),
     detail::rate_row(&Knobs::r0_up, "r0_up", 0,
-                     "with `promise`: what all MPTCP uploads together are to have at least; 0: of uploads nothing is "
-                     "promised"),
+                     "with `promise`: what all MPTCP uploads together are to have at least, not above `c1` + `c2`; 0: "
+                     "of uploads nothing is promised"),
     detail::rate_row(&Knobs::c1, "c1", detail::slowest, "C1: capacity of the Wi-Fi link (table II)"),
     detail::rate_row(&Knobs::c2, "c2", detail::slowest, "C2: capacity of the cellular link (table II)"),
     detail::rate_row(&Knobs::r1h, "r1h", 0,

@@ -109,7 +109,7 @@ Both ends must speak MPTCP, and the cellular address needs an endpoint: `mptcp.s
 without a handoff costs what comes by cellular until it is over. With the budget spent, roaming or metered and `never`, nothing is asked of cellular, and the endpoint that Tandem made there is taken away. While a connection to a private peer is open, cellular is left alone, too: an endpoint is all
 connections'.
 
-**What cannot be held** is said: `r0` above `c1` + `c2` is refused; `tandem status` shows what is held at a handoff (R1h + C2), whether R0 is held now, and why not.
+**What cannot be held** is said: `r0` or `r0_up` above `c1` + `c2` is refused; `tandem status` shows what is held at a handoff (R1h + C2), whether R0 is held now, and why not.
 
 **Senders** (`tandem flows` says which kind a flow faces). All are treated alike, as every TCP obeys a window; what they gain differs:
 
@@ -134,6 +134,7 @@ void RatePolicy::set(std::string_view knob, double value)
   try
   {
     check(parameters(knobs_));
+    check_carried(parameters(knobs_), knobs_.r0_up, "R0 of uploads");
   }
   catch (const BadInput& bad)
   {

@@ -165,6 +165,11 @@ TEST(rate_module, knobs_that_do_not_fit_together_are_told)
   EXPECT_EQ(module.complaint(), "");
   module.set("r1h", 26e6);
   EXPECT_EQ(module.complaint(), "R1h must be between 0 and C1, 25 Mb/s");
+  module.set("r1h", 5e6);
+  module.set("r0_up", 60e6);
+  EXPECT_EQ(module.complaint(), "R0 of uploads is 60 Mb/s; the links carry at most 55 Mb/s together");
+  module.set("r0_up", 55e6);
+  EXPECT_EQ(module.complaint(), "");
 }
 
 TEST(rate_module, sees_other_links_only_for_the_promise)
