@@ -25,6 +25,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -135,6 +136,9 @@ ForeignRules read_rules()
 // The line, and which of our bits it uses; 0 when none.
 std::uint32_t mark_bits_used(const std::string& line)
 {
+  // Tandem marks TCP alone. wg-quick keeps its tunnel's mark for UDP.
+  for (const char* udp : { "meta l4proto udp ", "-p udp " })
+    if (line.find(udp) != std::string::npos) return 0;
   std::uint32_t bits = 0;
   for (const char* option : { "--set-xmark ", "--mark ", "--set-mark ", "--nfmask ", "--ctmask " })
     for (std::size_t at = 0; (at = line.find(option, at)) != std::string::npos; ++at)
@@ -161,6 +165,18 @@ std::string marks_remedy(std::uint32_t shared, const DoctorInput& in)
     text += std::string { shared & in.mark_mask ? "; " : "" } + "give it others than placement's "
             + hex(in.placement_mask) + ", or set `placement.enabled = false`";
   return text;
+}
+
+// FwMark of a tunnel of WireGuard; 0: it has none. wg says it to root alone, who may know the keys.
+std::optional<std::uint32_t> own_mark(const std::string& tunnel)
+{
+  const CommandResult said = run({ "wg", "show", tunnel, "fwmark" }, {}, std::chrono::seconds { 5 });
+  if (!said.ok()) return {};
+  if (said.output.starts_with("off")) return 0;
+  char* end = nullptr;
+  const unsigned long mark = std::strtoul(said.output.c_str(), &end, 0);
+  if (end == said.output.c_str() || mark > UINT32_MAX) return {};
+  return static_cast<std::uint32_t>(mark);
 }
 
 // "auto" is for the checks to find out.
@@ -316,6 +332,33 @@ private:
             : "give " + cell.interface + " a default route with a higher metric than the Wi-Fi one");
   }
 
+  // Which way a tunnel's own packets take is told by its mark. What cannot be asked is taken for right.
+  bool relay_marks_fit(const std::string& wifi, const std::string& cell)
+  {
+    constexpr std::uint32_t by_modem = Config::Links::Relay::mark;
+    const std::string given = hex(by_modem);
+    const auto warn = [&](const std::string& found, const std::string& advice)
+    {
+      add("relay", Health::warn, found, advice);
+      return false;
+    };
+    if (const auto mark = cell.empty() ? by_modem : own_mark(cell); mark && *mark != by_modem)
+      return warn(cell + " has " + (*mark == 0 ? "no firewall mark" : "the firewall mark " + hex(*mark))
+                      + " (FwMark), not " + given + ": its own packets do not find the modem",
+                  "FwMark = " + given + " in its file (docs/relay.md); until then: wg set " + cell + " fwmark "
+                      + given);
+    const auto mark = own_mark(wifi);
+    if (mark == by_modem)
+      return warn(wifi + " has the firewall mark " + given
+                      + " (FwMark), which is that of the tunnel by cellular: its own packets leave by the modem",
+                  "take FwMark out of its file, for wg-quick to choose one, and start it anew");
+    if (const std::uint32_t shared = mark.value_or(0) & (in_.mark_mask | in_.placement_mask); shared != 0)
+      return warn(wifi + " has the firewall mark " + hex(*mark) + " (FwMark), of which " + hex(shared)
+                      + " is Tandem's: its own packets may leave by the modem",
+                  "give it a FwMark without these bits");
+    return true;
+  }
+
   // Where the tunnel by Wi-Fi is there, the tunnels have the roles from here on.
   void relay(links::Monitor& monitor)
   {
@@ -344,7 +387,7 @@ private:
       say("answers of the relay to " + cell.interface + " are dropped where they arrive over IPv4 (rp_filter 1 of "
               + cell_ + "): nothing leaves by the cellular link",
           "sysctl net.ipv4.conf." + cell_ + ".rp_filter=2");
-    else
+    else if (relay_marks_fit(wifi.interface, cell.interface))
       say("by " + wifi.interface + (in_.relay_cell.empty() ? "" : " and " + cell.interface), "");
   }
 
@@ -398,6 +441,8 @@ private:
         if (priority == in_.route.priority || rule.value("table", "") == std::to_string(in_.route.table))
           clash = "ip rule " + std::to_string(priority) + " is not Tandem's";
         if (!rule.contains("fwmark")) continue;
+        // wg-quick's "not fwmark 0xca6c": what has Tandem's bits has not that mark, with them or without.
+        if (rule.contains("not") && !rule.contains("fwmask")) continue;
         const auto mask =
             static_cast<std::uint32_t>(std::strtoul(rule.value("fwmask", "0xffffffff").c_str(), nullptr, 0));
         if (mask & ours)

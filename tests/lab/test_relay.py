@@ -120,6 +120,33 @@ def test_flows_go_by_wifi_directly_once_the_tunnel_is_gone(lab):
 
 
 @needs_wireguard
+def test_doctor_says_which_tunnel_has_a_mark_that_leads_it_elsewhere(lab):
+    with lab.daemon(ALL, ANY_DELAY) as daemon:
+        def told() -> tuple[str, str]:
+            check = next(check for check in daemon.api("/v1/doctor")["checks"] if check["name"] == "relay")
+            return check["health"], check["found"]
+
+        def mark(tunnel: str, value: str) -> None:
+            lab.client.run(["wg", "set", tunnel, "fwmark", value])
+
+        marks = next(check for check in daemon.api("/v1/doctor")["checks"] if check["name"].startswith("mark bits"))
+        assert marks["health"] == "ok", marks  # "not fwmark 0xca6c" of wg-quick: who has Tandem's bits has not that mark either
+        chosen = lab.client.run(["wg", "show", relay.WIFI, "fwmark"]).stdout.strip()
+        assert told() == ("ok", f"by {relay.WIFI} and {relay.CELL}")
+        mark(relay.CELL, "off")
+        assert told() == ("warn", f"{relay.CELL} has no firewall mark (FwMark), not 0x54: its own packets do not find the modem")
+        mark(relay.CELL, "0x55")
+        assert told()[1].startswith(f"{relay.CELL} has the firewall mark 0x55 (FwMark), not 0x54")
+        mark(relay.CELL, "0x54")
+        mark(relay.WIFI, "0x54")
+        assert told()[0] == "warn" and told()[1].endswith("its own packets leave by the modem")
+        mark(relay.WIFI, "0x10000001")
+        assert told()[0] == "warn" and "of which 0x10000000 is Tandem's" in told()[1]
+        mark(relay.WIFI, chosen)
+        assert told()[0] == "ok"
+
+
+@needs_wireguard
 def test_blackouts_are_those_of_the_card_below(lab):
     with lab.daemon(ALL, ANY_DELAY) as daemon:
         download = lab.start_download("100M", seconds=14)
