@@ -1,5 +1,6 @@
 #include "src/association/associator.h"
 
+#include "src/feeder/feeder_json.h"
 #include "src/kernel/clock.h"
 #include "src/kernel/interface_setting.h"
 
@@ -34,15 +35,6 @@ unsigned channel_of(unsigned frequency)
   if (frequency > 2407 && frequency < 2484) return (frequency - 2407) / 5;
   if (frequency > 5000 && frequency < 5925) return (frequency - 5000) / 5;
   return frequency > 5950 && frequency < 7125 ? (frequency - 5950) / 5 : 0;
-}
-
-// Names of networks may be any bytes; JSON and terminals want none of that.
-std::string printable(const std::string& name)
-{
-  std::string out {};
-  for (const char c : name)
-    out += c >= 0x20 && c < 0x7f ? c : '?';
-  return out;
 }
 
 } // namespace
@@ -357,7 +349,7 @@ json Associator::told() const
   for (const Judgement& each : choice_.all)
   {
     json one { { "ap", feeder::text(each.heard.ap) },
-               { "ssid", printable(each.heard.ssid) },
+               { "ssid", feeder::ssid_json(each.heard.ssid) },
                { "frequency_mhz", each.heard.frequency },
                { "channel", channel_of(each.heard.frequency) },
                { "interface", each.interface },

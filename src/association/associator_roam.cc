@@ -20,7 +20,7 @@ std::optional<std::string> Associator::roam(const Mac& ap, Duration patience)
     else if (view_->ap == ap)
       *out = interface_ + " is at " + feeder::text(ap) + " already";
     else
-      *out = supplicant_.roam(interface_, ap);
+      *out = supplicant_.roam(interface_, ap, frequency_of(view_->heard, ap, 0));
     if (out->empty()) say_(false, interface_ + " was asked to roam to " + feeder::text(ap));
   };
   if (!post_and_wait(work, patience)) return {};
@@ -66,7 +66,8 @@ void Associator::follow_roam(const Situation& now)
   if (step.announce) announce_(true);
   if (step.arrived) announce_(false);
   if (step.ask)
-    if (const std::string why = supplicant_.roam(interface_, *step.ask); !why.empty())
+    if (const std::string why = supplicant_.roam(interface_, *step.ask, frequency_of(now.heard, *step.ask, 0));
+        !why.empty())
     {
       roamer_.refused(why, now.now);
       say_(true, why);

@@ -100,6 +100,8 @@ std::optional<Card::View> Card::look(const std::string& interface)
     view.ap = its->ap;
   else if (error != 0 && !ours.empty())
     view.ap = *ours.begin();
+  // By several links the kernel tells the address of the whole, which need not be one of theirs, and is never heard.
+  if (view.ap && ours.size() >= 2 && heard_of(view.heard, *view.ap) == nullptr) view.ap = *ours.begin();
   // The other links of the same association are no other access points.
   if (view.ap && heard_of(view.heard, *view.ap) != nullptr)
     std::erase_if(view.heard, [&](const Heard& one) { return one.ap != *view.ap && ours.contains(one.ap); });

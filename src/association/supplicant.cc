@@ -28,7 +28,7 @@ constexpr std::array<const char*, 3> global_names { "wpa_supplicant-global", "wp
 
 // All of a network that an association needs (wpa_supplicant.conf(5)), above all whom it may not be with. What the user
 // has not set is not copied.
-constexpr std::array<const char*, 49> copied {
+constexpr std::array<const char*, 53> copied {
   "ssid",
   "scan_ssid",
   "key_mgmt",
@@ -78,7 +78,23 @@ constexpr std::array<const char*, 49> copied {
   "ocsp",
   "proactive_key_caching",
   "transition_disable",
+  "owe_group",
+  "owe_only",
+  "sae_pk",
+  "openssl_ciphers",
 };
+
+// Which access points of a network the user wants, beside bssid. Before 2.10 the lists had the latter two names.
+struct Limit
+{
+  const char* word;
+  bool wanted; // those in the list; else those that are not
+};
+constexpr std::array<Limit, 5> limits { { { "freq_list", true },
+                                          { "bssid_accept", true },
+                                          { "bssid_ignore", false },
+                                          { "bssid_whitelist", true },
+                                          { "bssid_blacklist", false } } };
 
 // What the user has set for all networks of an interface (pmf=2: no access point without protected management frames).
 // Where wpa_supplicant does not know the word, nobody can have set it.
@@ -256,10 +272,28 @@ std::string Supplicant::state(const std::string& interface)
   return answer ? value_of(*answer, "wpa_state") : std::string {};
 }
 
+std::string Supplicant::unwanted(const std::string& interface, const std::string& network, const Mac& ap,
+                                 unsigned frequency)
+{
+  for (const Limit& one : limits)
+  {
+    const std::string what = one.word;
+    const auto answer = ask(of(interface) + "GET_NETWORK " + network + " " + what);
+    if (!answer) return "reading \"" + what + "\" of " + interface + ": " + problem_;
+    if (answer->starts_with("FAIL")) continue; // not set, or not known
+    const bool listed = what == "freq_list" ? lists(*answer, frequency) : lists(*answer, ap);
+    if (listed != one.wanted)
+      return "the network of " + interface + " is not for this access point (" + what + " in wpa_supplicant"
+             + (what == "freq_list" ? ": a band or channel was chosen)" : ")");
+  }
+  return {};
+}
+
 std::string Supplicant::associate(const std::string& station, const std::string& like, const KnownNetwork& network,
                                   const Mac& ap, unsigned frequency)
 {
   if (!global_) return "wpa_supplicant has no global control socket, by which stations are added";
+  if (std::string why = unwanted(like, std::to_string(network.id), ap, frequency); !why.empty()) return why;
   // Name, no file, driver, no socket of its own.
   if (!agrees("INTERFACE_ADD " + station + "\t\tnl80211\t"))
     return problem_.empty() ? "wpa_supplicant does not take " + station + " on; its log says why" : problem_;
@@ -301,8 +335,13 @@ bool Supplicant::scan(const std::string& interface, unsigned frequency)
   return agrees(of(interface) + "SCAN TYPE=ONLY" + (frequency == 0 ? "" : " freq=" + std::to_string(frequency)));
 }
 
-std::string Supplicant::roam(const std::string& interface, const Mac& ap)
+std::string Supplicant::roam(const std::string& interface, const Mac& ap, unsigned frequency)
 {
+  // wpa_supplicant does as it is told here, whatever the network says.
+  const auto status = ask(of(interface) + "STATUS");
+  if (!status) return problem_;
+  if (const std::string id = value_of(*status, "id"); !id.empty())
+    if (std::string why = unwanted(interface, id, ap, frequency); !why.empty()) return why;
   const auto answer = ask(of(interface) + "ROAM " + feeder::text(ap));
   if (!answer) return problem_;
   if (answer->starts_with("OK")) return {};

@@ -39,6 +39,11 @@ int last_network(std::string_view answer);
 // The value of "key=value" lines, as STATUS answers; empty when it is not there.
 std::string value_of(std::string_view answer, std::string_view key);
 
+// Whether it is among "5180 5200" (freq_list); among "02:00:00:00:00:01 02:00:00:00:00:00/ff:ff:ff:00:00:00" (the lists
+// of access points, with masks).
+bool lists(std::string_view answer, unsigned frequency);
+bool lists(std::string_view answer, const Mac& ap);
+
 class Supplicant
 {
 public:
@@ -69,8 +74,8 @@ public:
   void release(const std::string& station);
   // Looks around: on one channel, or on all.
   bool scan(const std::string& interface, unsigned frequency = 0);
-  // Empty when wpa_supplicant agreed to try; else what failed.
-  std::string roam(const std::string& interface, const Mac& ap);
+  // Empty when wpa_supplicant agreed to try; else what failed, or what the user has set against it.
+  std::string roam(const std::string& interface, const Mac& ap, unsigned frequency);
 
 private:
   std::optional<std::string> ask(const std::string& command);
@@ -78,6 +83,8 @@ private:
   bool connect();
   bool connect_to(const std::string& path, bool global);
   std::string of(const std::string& interface) const;
+  // What the user has set against an access point of the network with this number; empty: nothing.
+  std::string unwanted(const std::string& interface, const std::string& network, const Mac& ap, unsigned frequency);
 
   std::string path_;
   std::vector<std::string> run_;

@@ -121,4 +121,30 @@ std::string value_of(std::string_view answer, std::string_view key)
   return {};
 }
 
+bool lists(std::string_view answer, unsigned frequency)
+{
+  answer = cut(answer, '\n');
+  const std::string wanted = std::to_string(frequency);
+  while (!answer.empty())
+    if (cut(answer, ' ') == wanted) return true;
+  return false;
+}
+
+bool lists(std::string_view answer, const Mac& ap)
+{
+  answer = cut(answer, '\n');
+  while (!answer.empty())
+  {
+    std::string_view mask = cut(answer, ' ');
+    const auto one = feeder::parse_mac(cut(mask, '/'));
+    const auto bits = mask.empty() ? Mac { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } : feeder::parse_mac(mask);
+    if (!one || !bits) continue;
+    bool same = true;
+    for (std::size_t i = 0; i < ap.size(); ++i)
+      same = same && ((ap[i] ^ (*one)[i]) & (*bits)[i]) == 0;
+    if (same) return true;
+  }
+  return false;
+}
+
 } // namespace tandem::association

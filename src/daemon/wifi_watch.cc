@@ -3,6 +3,7 @@
 #include "src/daemon/radio_sources.h"
 #include "src/daemon/service.h"
 #include "src/feeder/feeder_json.h"
+#include "src/feeder/sources/monitor_source.h"
 #include "src/kernel/clock.h"
 
 #include <algorithm>
@@ -49,6 +50,7 @@ WifiWatch::WifiWatch(struct ev_loop* loop, WatchSettings settings, std::function
     ev_set_priority(&io, EV_MAXPRI);
   }
   timer_.data = this;
+  feeder::remove_left_monitors();
   if (!settings_.record.empty()) recorder_ = std::make_unique<feeder::Recorder>(settings_.record, kernel::now());
 }
 

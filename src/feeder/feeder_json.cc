@@ -19,12 +19,6 @@ void put_ms(json& into, const char* key, const std::optional<Duration>& value)
   if (value) into[key] = milliseconds(*value);
 }
 
-// Any bytes may be in an SSID; JSON takes UTF-8 only.
-json printable(const std::string& bytes)
-{
-  return json::parse(json(bytes).dump(-1, ' ', false, json::error_handler_t::replace));
-}
-
 const char* name(Basis basis)
 {
   switch (basis)
@@ -61,7 +55,7 @@ json ap_json(const ApEstimate& estimate, const Feeder& feeder, bool current)
              { "confidence", estimate.confidence } };
   if (const auto known = feeder.candidates().find(estimate.ap); known != feeder.candidates().end())
   {
-    out["ssid"] = printable(known->second.candidate.ssid);
+    out["ssid"] = ssid_json(known->second.candidate.ssid);
     out["frequency_mhz"] = known->second.candidate.frequency;
   }
   if (estimate.packet_time) out["packet_time_us"] = milliseconds(*estimate.packet_time) * 1e3;
@@ -79,6 +73,11 @@ json ap_json(const ApEstimate& estimate, const Feeder& feeder, bool current)
 }
 
 } // namespace
+
+json ssid_json(const std::string& bytes)
+{
+  return json::parse(json(bytes).dump(-1, ' ', false, json::error_handler_t::replace));
+}
 
 json wifi_json(const Feeder& feeder, Tick now)
 {
@@ -103,7 +102,7 @@ json wifi_json(const Feeder& feeder, Tick now)
   for (const auto& [mac, known] : feeder.candidates())
   {
     json one { { "ap", text(mac) },
-               { "ssid", printable(known.candidate.ssid) },
+               { "ssid", ssid_json(known.candidate.ssid) },
                { "frequency_mhz", known.candidate.frequency },
                { "associated", known.candidate.associated } };
     put(one, "signal_dbm", known.candidate.signal);

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
+
 namespace tandem::feeder
 {
 
@@ -13,5 +15,8 @@ namespace tandem::feeder
 nlohmann::json wifi_json(const Feeder& feeder, Tick now);
 // [{"modem": ..., "state": ..., ...}]
 nlohmann::json modems_json(const Feeder& feeder);
+
+// The name of a network. Any bytes may be in it, and JSON takes UTF-8 only: U+FFFD is what is none.
+nlohmann::json ssid_json(const std::string& bytes);
 
 } // namespace tandem::feeder

@@ -14,6 +14,8 @@
 #include <initializer_list>
 #include <mutex>
 #include <set>
+#include <string_view>
+#include <vector>
 
 namespace tandem::feeder
 {
@@ -80,7 +82,33 @@ std::set<std::string>& names()
   return taken;
 }
 
+// Ours by its name, a number behind the prefix, and no object's of this process.
+bool is_left_behind(const nl80211::Interface& one)
+{
+  if (one.type != NL80211_IFTYPE_MONITOR || !one.name.starts_with(MonitorName::prefix)) return false;
+  const std::string_view number = std::string_view { one.name }.substr(std::strlen(MonitorName::prefix));
+  if (number.empty() || number.find_first_not_of("0123456789") != std::string_view::npos) return false;
+  const std::lock_guard guard { names_mutex };
+  return !names().contains(one.name);
+}
+
 } // namespace
+
+void remove_left_monitors()
+{
+  nl80211::Socket socket {};
+  if (socket.open() != 0) return; // no Wi-Fi here
+  std::vector<std::uint32_t> left {};
+  static_cast<void>(socket.ask(
+      NL80211_CMD_GET_INTERFACE, true, [](nl_msg*) {},
+      [&left](std::span<const std::byte> bytes)
+      {
+        if (const auto one = nl80211::decode_interface(bytes); one && is_left_behind(*one))
+          left.push_back(one->ifindex);
+      }));
+  for (const std::uint32_t ifindex : left)
+    static_cast<void>(remove_by(socket, ifindex));
+}
 
 MonitorName::MonitorName()
 {

@@ -56,6 +56,10 @@ private:
   std::string problem_ {}, note_ {};
 };
 
+// Removes the monitor interfaces of our names that a killed run left behind, and that none here would replace: this run
+// may have fewer Wi-Fi links, or no such source. Never throws; what cannot be removed stays.
+void remove_left_monitors();
+
 // Whether there is such an interface, and it is up.
 bool interface_is_up(const std::string& name);
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tandem::association
 {
 namespace
@@ -42,6 +44,21 @@ TEST_F(CardView, the_links_of_one_association_are_one_access_point)
   ASSERT_TRUE(view) << card.problem();
   EXPECT_EQ(view->ap, ap);
   EXPECT_EQ(heard(*view), (std::vector { ap, third })) << "a roam to the same access point is an outage for nothing";
+}
+
+// Nor is what the kernel lists for an association of several links (802.11be) the address of one of them.
+TEST_F(CardView, an_association_of_several_links_is_at_the_first_of_them)
+{
+  played.lists[NL80211_CMD_GET_STATION] = { { feeder::station({ 2, 0, 0, 0, 9, 9 }) } };
+  played.lists[NL80211_CMD_GET_SCAN] = { { feeder::heard(other, true), feeder::heard(ap, true),
+                                           feeder::heard(third, false) } };
+  const auto view = card.look("lo");
+  ASSERT_TRUE(view) << card.problem();
+  EXPECT_EQ(view->ap, std::min(ap, other));
+  EXPECT_EQ(heard(*view), (std::vector { std::min(ap, other), third }));
+  // One that has just moved is where the kernel says, not where the scan saw it.
+  played.lists[NL80211_CMD_GET_SCAN] = { { feeder::heard(ap, true) } };
+  EXPECT_EQ(card.look("lo")->ap, (Mac { 2, 0, 0, 0, 9, 9 }));
 }
 
 TEST_F(CardView, a_driver_that_lists_no_stations_has_told_the_access_point_with_the_scan)

@@ -177,6 +177,8 @@ std::map<std::string, std::string, std::less<>> making()
   auto answers = there;
   answers["IFNAME=tandem-sta0 ADD_NETWORK"] = "0\n";
   answers["DUP_NETWORK wlan0 tandem-sta0 3 0 eap"] = "FAIL\n"; // not set
+  for (const std::string list : { "freq_list", "bssid_accept", "bssid_ignore", "bssid_whitelist", "bssid_blacklist" })
+    answers["IFNAME=wlan0 GET_NETWORK 3 " + list] = "FAIL\n";
   return answers;
 }
 
@@ -228,10 +230,61 @@ TEST(Supplicant, AStationsInterfaceRequiresWhatTheCardsDoes)
   EXPECT_EQ(begun("FAIL\n", "FAIL\n"), "") << "one that does not know the word";
 }
 
+// Of one network the user may want a band, or not some access points. A station of Tandem's has a bssid and a channel
+// of its own, and ROAM looks at none of it.
+TEST(Supplicant, AnAccessPointThatTheUsersNetworkIsNotForIsLeftAlone)
+{
+  struct Case
+  {
+    const char *word, *value;
+    bool wanted;
+  };
+  for (const auto& [word, value, wanted] :
+       { Case { "freq_list", "5180 5200\n", false }, Case { "freq_list", "2412 5180\n", true },
+         Case { "bssid_ignore", "02:00:00:00:02:01\n", false }, Case { "bssid_ignore", "02:00:00:00:02:02\n", true },
+         Case { "bssid_blacklist", "02:00:00:00:00:00/ff:ff:ff:00:00:00\n", false },
+         Case { "bssid_accept", "02:00:00:00:02:02\n", false }, Case { "bssid_whitelist", "02:00:00:00:02:01\n", true },
+         Case { "bssid_accept", "", false } }) // it did not say
+  {
+    auto answers = making();
+    answers[std::string { "IFNAME=wlan0 GET_NETWORK 3 " } + word] = value;
+    answers["IFNAME=wlan0 STATUS"] = "bssid=02:00:00:00:02:09\nssid=home\nid=3\nwpa_state=COMPLETED\n";
+    const Played played { answers, "OK\n" };
+    Supplicant supplicant { played.path() };
+    ASSERT_TRUE(supplicant.present("wlan0"));
+    for (const std::string& why :
+         { supplicant.associate("tandem-sta0", "wlan0", { .id = 3, .ssid = "home" }, its, 2412),
+           supplicant.roam("wlan0", its, 2412) })
+    {
+      EXPECT_EQ(why.empty(), wanted) << word << " " << value << why;
+      EXPECT_TRUE(wanted || why.find(word) != why.npos) << why;
+    }
+  }
+}
+
+// Opportunistic encryption alone, a key of its access points, ciphers: what a station of half a network would go below.
+TEST(Supplicant, AStationIsNoMoreTrustingThanTheCard)
+{
+  for (const char* what : { "owe_only", "sae_pk", "openssl_ciphers" })
+  {
+    auto answers = making();
+    answers[std::string { "DUP_NETWORK wlan0 tandem-sta0 3 0 " } + what] = "";
+    const Played played { answers, "OK\n" };
+    Supplicant supplicant { played.path() };
+    ASSERT_TRUE(supplicant.present("wlan0"));
+    const std::string why = supplicant.associate("tandem-sta0", "wlan0", { .id = 3, .ssid = "home" }, its, 2412);
+    EXPECT_NE(why.find(what), why.npos) << why;
+  }
+}
+
 // One that was killed leaves its socket; the one after it is NetworkManager's, without a global one.
 TEST(Supplicant, ASocketThatNobodyListensToDoesNotHideTheNextOne)
 {
-  const Played played { { { "PING", "PONG\n" }, { "ROAM 02:00:00:00:00:01", "OK\n" } }, {}, "wpa_supplicant/wlan0" };
+  const Played played {
+    { { "PING", "PONG\n" }, { "STATUS", "wpa_state=SCANNING\n" }, { "ROAM 02:00:00:00:00:01", "OK\n" } },
+    {},
+    "wpa_supplicant/wlan0"
+  };
   const std::string stale = played.directory() + "/wpa_supplicant-global";
   {
     const kernel::Fd socket { ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
@@ -244,7 +297,7 @@ TEST(Supplicant, ASocketThatNobodyListensToDoesNotHideTheNextOne)
   ASSERT_TRUE(supplicant.present("wlan0")) << supplicant.problem();
   EXPECT_FALSE(supplicant.global());
   EXPECT_TRUE(supplicant.has("wlan0"));
-  EXPECT_EQ(supplicant.roam("wlan0", { 2, 0, 0, 0, 0, 1 }), "");
+  EXPECT_EQ(supplicant.roam("wlan0", { 2, 0, 0, 0, 0, 1 }, 2412), "");
 
   Supplicant alone { "auto", { played.directory() } };
   EXPECT_FALSE(alone.present("wlan1"));

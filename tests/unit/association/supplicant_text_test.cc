@@ -60,6 +60,18 @@ TEST(SupplicantText, the_last_network_also_without_a_name)
   EXPECT_EQ(last_network("FAIL\n"), -1);
 }
 
+TEST(SupplicantText, what_is_in_a_list)
+{
+  EXPECT_TRUE(lists("2412 5180\n", 5180));
+  EXPECT_FALSE(lists("2412 5180\n", 518));
+  EXPECT_FALSE(lists("", 5180));
+  const Mac ap { 2, 0, 0, 0, 2, 1 };
+  EXPECT_TRUE(lists("02:00:00:00:00:01 02:00:00:00:02:01\n", ap));
+  EXPECT_FALSE(lists("02:00:00:00:00:01 nonsense 02:00/ff\n", ap));
+  EXPECT_TRUE(lists("02:00:00:00:00:00/ff:ff:ff:00:00:00", ap));
+  EXPECT_FALSE(lists("02:00:01:00:00:00/ff:ff:ff:00:00:00", ap));
+}
+
 TEST(SupplicantText, a_value_of_an_answer)
 {
   EXPECT_EQ(value_of("bssid=02:00\nwpa_state=COMPLETED\n", "wpa_state"), "COMPLETED");

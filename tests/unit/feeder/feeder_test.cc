@@ -544,5 +544,12 @@ TEST_F(FeederTest, another_modem_closes_nothing)
   EXPECT_FALSE(feeder.interfaces().contains("wwan0"));
 }
 
+TEST(Feeder, a_name_of_a_network_stays_readable_in_json)
+{
+  EXPECT_EQ(ssid_json("\xe5\xae\xb6"), "\xe5\xae\xb6");
+  EXPECT_EQ(ssid_json("caf\xe9"), "caf\xef\xbf\xbd");
+  EXPECT_EQ(ssid_json("a\x1b[2J").dump(), R"("a\u001b[2J")");
+}
+
 } // namespace
 } // namespace tandem::feeder

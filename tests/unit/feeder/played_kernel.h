@@ -49,6 +49,7 @@ struct Kernel
   std::map<Mac, Answer> stations {};       // asked about each
   std::vector<Bytes> events {};
   std::map<std::uint8_t, unsigned> listed {}; // times that a list was asked for, by command
+  std::vector<std::uint32_t> removed {};      // interfaces, by number
   unsigned opened = 0;
 };
 inline Kernel* playing = nullptr;
@@ -89,6 +90,8 @@ int Socket::ask(std::uint8_t command, bool dump, const std::function<void(nl_msg
     const auto its = playing->stations.find(mac);
     answer = its == playing->stations.end() ? Kernel::Answer { {}, ENOENT } : its->second;
   }
+  if (command == NL80211_CMD_DEL_INTERFACE)
+    playing->removed.push_back(nla_get_u32(nlmsg_find_attr(nlmsg_hdr(question), GENL_HDRLEN, NL80211_ATTR_IFINDEX)));
   nlmsg_free(question);
   for (const Bytes& one : answer.messages)
     take(one);
