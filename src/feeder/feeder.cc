@@ -136,6 +136,7 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
   {
     slot.driver = slot.steady = true;
     station_.take(*stats, report.at, events);
+    busy_.take(*stats);
     ap_ = station_.ap();
     estimator_.take(*stats, report.at);
   }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 namespace tandem::feeder
 {
 namespace
@@ -35,6 +37,38 @@ TEST(BusyMeter, ShortSpansAreAddedUp)
   EXPECT_FALSE(meter.share(start + 100ms));
   meter.take(survey(500ms, 100ms), start + 500ms);
   EXPECT_FLOAT_EQ(*meter.share(start + 500ms), 0.2F);
+}
+
+// 2.5 MB at 54 Mb/s take 370 ms of air, headers and gaps not counted.
+TEST(BusyMeter, ASurveyThatLeavesNoRoomForWhatWasReceivedIsNotBelieved)
+{
+  for (const auto& [busy, mbps, believed] : { std::tuple { 300ms, 54.0, false }, std::tuple { 360ms, 54.0, true },
+                                              std::tuple { 300ms, 72.2, true }, std::tuple { 0ms, 0.0, true } })
+  {
+    BusyMeter meter;
+    const Tick start { 1h };
+    meter.take(StationStats { .rx_mbps = 1.0, .rx_bytes = 1'000'000'000 });
+    meter.take(survey(0s, 0s), start);
+    meter.take(StationStats { .rx_mbps = mbps, .rx_bytes = 1'001'000'000 });
+    meter.take(StationStats { .rx_mbps = mbps / 9, .rx_bytes = 1'002'500'000 });
+    meter.take(survey(1s, busy), start + 1s);
+    EXPECT_EQ(meter.share(start + 1s).has_value(), believed) << busy.count() << " ms at " << mbps;
+    meter.take(survey(2s, busy + 200ms), start + 2s);
+    EXPECT_TRUE(meter.share(start + 2s)) << "nothing came since";
+  }
+}
+
+TEST(BusyMeter, CountersOfAnotherStationSayNothing)
+{
+  BusyMeter meter;
+  const Tick start { 1h };
+  meter.take(survey(0s, 0s), start);
+  meter.take(StationStats { .rx_mbps = 6.0, .rx_bytes = 1'000'000'000 });
+  meter.take(survey(1s, 100ms), start + 1s);
+  EXPECT_TRUE(meter.share(start + 1s)) << "nobody knows what was received before";
+  meter.take(StationStats { .rx_mbps = 6.0, .rx_bytes = 10'000 });
+  meter.take(survey(2s, 200ms), start + 2s);
+  EXPECT_TRUE(meter.share(start + 2s));
 }
 
 TEST(BusyMeter, GoesStale)
