@@ -98,6 +98,8 @@ struct RadioState
   float confidence = 0;                   // of the first two, 0 .. 1
   std::uint32_t frequency = 0;            // MHz; 0 = not known. Links of one frequency share their air
   std::optional<float> busy {};           // share of time in which the channel is in use, by anybody, us included
+  // Share of time that what this host receives takes, by packet_time: for links whose driver does not tell `busy`.
+  std::optional<float> received {};
   // dBm, of the strongest other access point of the same network that a scan has found lately: where the card may go.
   std::optional<float> candidate {};
 };

@@ -12,6 +12,7 @@ namespace
 using namespace std::chrono_literals;
 
 constexpr std::uint16_t acks_counted = 32; // before it is known how much an ACK covers
+constexpr std::uint32_t unseen_from = 100; // ms without an ACK: a flow that is quiet (Plan::quiet) leaves the queue
 
 // MSS that an ACK may cover on average; beyond it there is no air to save. docs/results/offload.md was measured with
 // this and with hold_share.
@@ -24,11 +25,18 @@ constexpr float sparse_mss = 32;
 constexpr double hold_share = 0.25;
 constexpr Duration longest_at_all = 25ms;
 
-// Shares of the air in use: it is full from the one on, until there is less than the other. One download fills 0.67 to
-// 0.96 of it in the lab (802.11b, g, a, n: stations wait between their frames). Behind a wire that carries as much as
-// half of the air each change between all ACKs and few costs more than either (docs/results/thin-uplinks.md).
-constexpr float full_from = 0.6F;
-constexpr float full_until = 0.4F;
+// Shares of the air: it is full from the one on, until there is less than the other. One download fills 0.67 to 0.96 of
+// it in the lab (802.11b, g, a, n: stations wait between their frames). Behind a wire that carries as much as half of
+// the air each change between all ACKs and few costs more than either (docs/results/thin-uplinks.md).
+struct Full
+{
+  float from = 0;
+  float until = 0;
+};
+constexpr Full in_use { 0.6F, 0.4F }; // by anybody
+// By what this host receives, with as many neighbours as there may be: nobody who shares the air with five others has
+// less than this of it, and who has less has little to save.
+constexpr Full by_us { 0.15F, 0.1F };
 
 // A stack that is not Linux's may grow its window by ACKs rather than by bytes (RFC 3465 is optional), and has no
 // pacing.
@@ -40,13 +48,16 @@ bool counts_acks(const FlowView& flow)
 } // namespace
 
 // Beside a hole each segment is acknowledged, and nothing new with it; the ACK that leaves none acknowledges them all
-// at once. Neither says what an ACK covers otherwise, and after a loss there is a window of them.
-void AckThinning::count(const FlowView& flow)
+// at once. Neither says what an ACK covers otherwise, and after a loss there is a window of them. Nor does the first
+// one after others that passed unseen.
+void AckThinning::count(const FlowView& flow, Tick now)
 {
+  const auto clock = static_cast<std::uint32_t>(now.time_since_epoch() / 1ms);
+  const bool unseen = clock - std::exchange(seen, clock) >= unseen_from;
   const auto so_far = static_cast<std::uint32_t>(flow.bytes_delivered);
   const std::uint32_t more = so_far - std::exchange(delivered, so_far);
   const bool fills = std::exchange(holes, flow.holes);
-  if (!std::exchange(begun, true) || holes || fills || more == 0) return;
+  if (!std::exchange(begun, true) || unseen || holes || fills || more == 0) return;
   bytes += more;
   if (++counted < acks_counted) return;
   mss_per_ack = static_cast<float>(bytes) / acks_counted / flow.mss;
@@ -69,8 +80,9 @@ Duration AckThinning::sparse_back_off()
 bool AckThinning::air_has_room(const FlowView& flow, const LinkStates& links)
 {
   const std::optional<RadioState>& radio = links[static_cast<std::size_t>(flow.link)].radio;
-  if (!radio || !radio->busy) return false;
-  air_full = *radio->busy >= (air_full ? full_until : full_from);
+  if (!radio || !(radio->busy || radio->received)) return false;
+  const Full& full = radio->busy ? in_use : by_us;
+  air_full = radio->busy.value_or(radio->received.value_or(0)) >= (air_full ? full.until : full.from);
   return !air_full;
 }
 

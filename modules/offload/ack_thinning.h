@@ -16,6 +16,7 @@ struct AckThinning
 {
   Tick released_at {};           // last ACK that left while thinning
   std::uint32_t delivered = 0;   // FlowView::bytes_delivered at the last ACK, its lower half
+  std::uint32_t seen = 0;        // when that was, ms
   std::uint32_t bytes = 0;       // that those of the running count acknowledged
   float mss_per_ack = 0;         // what the local TCP acknowledges at a time; 0 = not known yet
   std::uint16_t counted = 0;     // ACKs of the running count
@@ -23,9 +24,9 @@ struct AckThinning
   std::uint8_t sparse_times = 0; // in a row that ACKs were found sparse
   bool begun = false;            // `delivered` is known
   bool holes = false;            // the last ACK reported some
-  bool air_full = false;         // the last survey that left no doubt said so
+  bool air_full = false;         // what was told last of it and left no doubt said so
 
-  void count(const FlowView& flow);
+  void count(const FlowView& flow, Tick now);
 
   // What ACKs cost in air grows with their number. Where the receiver merges segments (GRO) there is one for dozens,
   // and nothing to save.
@@ -33,9 +34,10 @@ struct AckThinning
   // How long a flow with sparse ACKs is bypassed: longer each time it is found so again.
   Duration sparse_back_off();
 
-  // Whether surveys tell that the air of the flow's link is not full, of whomever. ACKs that are left out there save
-  // nothing that anybody waits for, while the sender has fewer to clock itself by, and its bursts may overflow a short
-  // queue of the wire (docs/results/thin-uplinks.md). False without a survey.
+  // Whether the air of the flow's link is not full, of whomever, as surveys tell; without them, whether what this host
+  // receives takes next to nothing of it. ACKs that are left out there save nothing that anybody waits for, while the
+  // sender has fewer to clock itself by, and its bursts may overflow a short queue of the wire
+  // (docs/results/thin-uplinks.md). False where neither is known.
   bool air_has_room(const FlowView& flow, const LinkStates& links);
 
   // One ACK in this many leaves by Wi-Fi, at most one in `most`; 1 = all.

@@ -57,8 +57,8 @@ on average (`added_delay_free`: always), and only as long as that queue stands a
 shortest round trip by Wi-Fi of the whole flow, as a queue may stand for minutes. After a blackout or a handoff queue and goodput are measured anew.
 
 **Without a cellular path** (filtered, translated, too slow, or no link) fewer ACKs leave by Wi-Fi instead: at most `wifi_ack_ratio` to one,
-at least sixteen in a round trip, each for at most eight segments. Where the driver's survey tells that the air is not full (less than 60 % in use, by anybody), all
-leave: nothing would be saved, and a sender behind a narrow uplink of the wire needs them to clock itself by.
+at least sixteen in a round trip, each for at most eight segments. Where the driver's survey tells that the air is not full (less than 60 % in use, by anybody; without
+a survey: what this laptop receives takes less than 15 %), all leave: nothing would be saved, and a sender behind a narrow uplink of the wire needs them to clock itself by.
 
 **By both links.** An access point that always has something to send lets the ACKs of a whole window wait for the air now and then, and the server answers
 them with a burst as large, which overflows the access point's queue. Where the cellular path works, but is too slow to be the only one, what has left by Wi-Fi leaves

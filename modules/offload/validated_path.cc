@@ -170,7 +170,7 @@ Plan ValidatedPath::acknowledge(const Event& event, const FlowView& flow, State&
 
 Plan ValidatedPath::while_by_wifi(const Event& event, const FlowView& flow, State& state)
 {
-  state.thinning.count(flow);
+  state.thinning.count(flow, event.now);
   if (faster_than_wifi(flow, *event.links))
   {
     state.thinning.held = 0;
@@ -326,7 +326,7 @@ Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state
   Plan plan {};
   if (!segment.timestamps) return plan;
   const TsClock own = segment.timestamps->value;
-  state.thinning.count(flow);
+  state.thinning.count(flow, event.now);
   if (state.path.copies > 0 && state.path.expired(event.now, flow.rtt_smoothed))
     return not_validated(event, flow, state, false);
   if (!state.path.holds(flow)) return return_to_wifi(event, flow, state, 100ms, "offload: probe spoiled", false);
@@ -361,7 +361,7 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
   if (!state.on_word && state.unvalidated >= validation_acks
       && event.now - state.validated_at > flow.rtt_smoothed * 3 / 2 + 50ms)
     return doubt(event, flow, state, false);
-  state.thinning.count(flow);
+  state.thinning.count(flow, event.now);
   if (state.thinning.sparse())
     return return_to_wifi(event, flow, state, state.thinning.sparse_back_off(), "offload: ACKs are sparse already",
                           false);

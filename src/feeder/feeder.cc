@@ -28,8 +28,8 @@ std::string span_text(Duration span)
 } // namespace
 
 Feeder::Feeder(std::vector<std::unique_ptr<Source>> sources, std::vector<Mac> own, Say say, EstimatorSettings settings)
-    : say_ { std::move(say) }, own_ { own.empty() ? Mac {} : own.front() }, air_ { own_ }, estimator_ { std::move(own),
-                                                                                                        settings }
+    : say_ { std::move(say) }, own_ { own.empty() ? Mac {} : own.front() }, air_ { own_ },
+      estimator_ { std::move(own), settings }, load_ { own_ }
 {
   for (auto& source : sources)
     slots_.emplace_back(std::move(source));
@@ -131,12 +131,14 @@ void Feeder::take(Slot& slot, const Report& report, std::vector<RadioEvent>& eve
     // Anybody can send us frames in the name of an access point; nobody makes the driver associate with it by that.
     if (air_.ap() && !driver_tells_ap()) ap_ = air_.ap();
     estimator_.take(*frame, report.at);
+    load_.take(*frame, report.at);
   }
   else if (const auto* stats = std::get_if<StationStats>(&report.what))
   {
     slot.driver = slot.steady = true;
     station_.take(*stats, report.at, events);
     busy_.take(*stats);
+    load_.take(*stats, report.at);
     ap_ = station_.ap();
     estimator_.take(*stats, report.at);
   }
@@ -322,6 +324,7 @@ std::optional<RadioState> Feeder::radio() const
                      .confidence = static_cast<float>(known->confidence),
                      .frequency = frequency(),
                      .busy = busy_.share(seen_) };
+  if (known->packet_time) state.received = load_.share(seen_, *known->packet_time);
   if (known->delivery) state.delivery = static_cast<float>(*known->delivery);
   if (!signal_validated()) return state;
   state.signal = known->signal;

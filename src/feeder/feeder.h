@@ -5,6 +5,7 @@
 #include "src/feeder/radio/air_log.h"
 #include "src/feeder/radio/busy_meter.h"
 #include "src/feeder/radio/estimator.h"
+#include "src/feeder/radio/own_load.h"
 #include "src/feeder/radio/radio_event.h"
 #include "src/feeder/radio/report_validation.h"
 #include "src/feeder/radio/station_log.h"
@@ -142,6 +143,7 @@ private:
   std::map<std::string, InterfaceChange> interfaces_ {};
   std::map<unsigned, Survey> surveys_ {};
   BusyMeter busy_ {};
+  OwnLoad load_;
   Tick seen_ {}; // when the sources were read last
   std::map<Mac, Known> candidates_ {};
   std::vector<Report> reports_ {};

@@ -226,18 +226,23 @@ void flow(Coder& coder, Of<Coder, FlowKey> value)
 template <class Coder>
 void radio(Coder& coder, Of<Coder, std::optional<RadioState>> value)
 {
-  // What follows. Without a candidate it is what releases wrote that knew of none, and theirs are read still.
-  constexpr std::uint8_t nothing = 0, known = 1, with_candidate = 3;
-  std::uint8_t holds = !value ? nothing : value->candidate ? with_candidate : known;
+  // What follows. Without the later two it is what releases wrote that knew of none, and theirs are read still.
+  constexpr std::uint8_t known = 1, candidate = 2, received = 4;
+  std::uint8_t holds = 0;
+  if (value) holds = known;
+  if (value && value->candidate) holds |= candidate;
+  if (value && value->received) holds |= received;
   field(coder, holds);
   if constexpr (Coder::reads)
   {
     value.reset();
-    if (holds == with_candidate || holds == known)
+    if ((holds & known) != 0)
       value.emplace();
-    else if (holds != nothing)
+    else if (holds != 0)
       coder.fail();
-    if (holds == with_candidate) value->candidate.emplace();
+    if (holds > (known | candidate | received)) coder.fail();
+    if (value && (holds & candidate) != 0) value->candidate.emplace();
+    if (value && (holds & received) != 0) value->received.emplace();
   }
   if (!value) return;
   auto& state = *value;
@@ -247,6 +252,7 @@ void radio(Coder& coder, Of<Coder, std::optional<RadioState>> value)
   real(coder, state.confidence);
   field(coder, state.frequency);
   if (state.candidate) real(coder, *state.candidate);
+  if (state.received) real(coder, *state.received);
 }
 
 // In one byte, the one that was `at_risk` alone in releases up to 0.1: theirs are read still.

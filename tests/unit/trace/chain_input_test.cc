@@ -32,6 +32,7 @@ RadioState radio()
            .confidence = 0.1F,
            .frequency = 5180,
            .busy = 0.5F,
+           .received = 0.125F,
            .candidate = -55.25F };
 }
 
