@@ -1,5 +1,5 @@
 // How much of the way of the data stands in queues, by the server's clock: its least of the last tenth of a second or
-// two, above its least of the last quarter of a minute or two.
+// two, above its least of all.
 #pragma once
 
 #include <tandem/seq.h>
@@ -30,46 +30,42 @@ public:
     {
       begun_ = true;
       first_ = offset;
-      began_ = base_turn_ = turn_ = clock;
+      began_ = raised_ = turn_ = clock;
     }
     const auto delay = static_cast<std::int32_t>(offset - first_);
     // A queue that has just filled is no other clock: it is looked at again.
     const std::uint32_t passed = clock - began_;
     if (!agrees_ && passed >= settle) agrees_ = std::abs(std::int64_t { delay }) < passed / 4;
-    least(delay, clock, turn_, span, now_, before_);
-    least(delay, clock, base_turn_, base_span, base_now_, base_before_);
+    if (const std::uint32_t lasted = clock - turn_; lasted >= span)
+    {
+      before_ = lasted < 2 * span ? now_ : none;
+      now_ = none;
+      turn_ = clock;
+    }
+    now_ = std::min(now_, delay);
+    const std::uint32_t rise = (clock - raised_) / parting;
+    raised_ += rise * parting;
+    base_ = std::min(base_ + static_cast<std::int32_t>(rise), delay);
   }
 
   // Seconds; nothing while the server's clock is not known to tick in milliseconds.
   std::optional<double> delay() const
   {
     if (!agrees_) return {};
-    return (std::int64_t { std::min(now_, before_) } - std::min(base_now_, base_before_)) * 1e-3;
+    return static_cast<double>(std::max(std::int64_t { std::min(now_, before_) } - base_, std::int64_t { 0 })) * 1e-3;
   }
 
 private:
-  static constexpr std::uint32_t settle = 500;       // ms, for a clock to show its pace
-  static constexpr std::uint32_t span = 100;         // ms, as StandingDelay's
-  static constexpr std::uint32_t base_span = 15'000; // ms: clocks that part by 200 ppm do so by 6 ms in two of them
+  static constexpr std::uint32_t settle = 500; // ms, for a clock to show its pace
+  static constexpr std::uint32_t span = 100;   // ms, as StandingDelay's
+  // ms, in which clocks that part by 200 ppm do so by one. The least rises by as much: a queue may stand for minutes.
+  static constexpr std::uint32_t parting = 5000;
   static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
-
-  // The least of this span and of the last.
-  static void least(std::int32_t delay, std::uint32_t clock, std::uint32_t& turn, std::uint32_t length,
-                    std::int32_t& now, std::int32_t& before)
-  {
-    if (const std::uint32_t lasted = clock - turn; lasted >= length)
-    {
-      before = lasted < 2 * length ? now : none;
-      now = none;
-      turn = clock;
-    }
-    now = std::min(now, delay);
-  }
 
   std::uint32_t first_ = 0; // this host's clock less the server's, ms, at the first ACK
   std::uint32_t began_ = 0; // when that was
-  std::uint32_t turn_ = 0, base_turn_ = 0;
-  std::int32_t now_ = none, before_ = none, base_now_ = none, base_before_ = none; // ms more than at the first ACK
+  std::uint32_t turn_ = 0, raised_ = 0;
+  std::int32_t now_ = none, before_ = none, base_ = 0; // ms more than at the first ACK
   bool begun_ = false;
   bool agrees_ = false; // the server's clock ticks in milliseconds
 };

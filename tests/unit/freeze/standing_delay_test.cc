@@ -174,12 +174,23 @@ TEST_F(ByTheServersClock, OfOtherClocksTheRoundTripIsBelieved)
   }
 }
 
-TEST_F(ByTheServersClock, OneThatNeverDrainsIsForgottenNoSoonerThanAQuarterOfAMinute)
+TEST_F(ByTheServersClock, OneThatNeverDrainsStandsForMinutes)
 {
   run([](int) { return 0; });
-  for (int i = 0; i < 14; ++i)
-    run([](int) { return 20; });
+  for (int i = 0; i < 300; ++i)
+    run([](int) { return 100; });
   EXPECT_NEAR(milliseconds(), 20, 1e-6);
+}
+
+TEST_F(ByTheServersClock, ClocksThatPartAreNoQueue)
+{
+  for (const double pace : { 0.9999, 1.0001 })
+  {
+    meter_ = {};
+    for (int i = 0; i < 300; ++i)
+      run([](int) { return 0; }, pace);
+    EXPECT_LE(milliseconds(), 2) << pace;
+  }
 }
 
 // Most bytes by which the ACK number was lowered, at an ACK of two segments every 4 ms.
