@@ -14,6 +14,8 @@ namespace
 
 // RFC 2863 states; <linux/if.h>, which names them, cannot be included with <net/if.h>.
 constexpr std::uint8_t oper_unknown = 0, oper_up = 6;
+// An ENOBUFS is told once each time that the socket had no room: as many in a row are want of memory, which may last.
+constexpr int most_losses = 16;
 
 } // namespace
 
@@ -57,15 +59,18 @@ Owned<nl_sock> listening_socket(std::initializer_list<int> groups, const std::fu
 bool receive_all(nl_sock* socket, int* failure)
 {
   bool lost = false;
+  int losses = 0; // in a row
   for (int code = 0; code >= 0;)
   {
     code = nl_recvmsgs_default(socket);
     // libnl tells ENOBUFS as "out of memory": messages were lost.
-    if (code == -NLE_NOMEM)
+    if (code == -NLE_NOMEM && ++losses < most_losses)
     {
       lost = true;
       code = 0;
     }
+    else if (code >= 0)
+      losses = 0;
     else if (code < 0 && code != -NLE_AGAIN && failure)
       *failure = code;
   }

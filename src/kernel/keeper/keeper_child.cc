@@ -2,6 +2,7 @@
 
 #include "src/kernel/clock.h"
 #include "src/kernel/fd.h"
+#include "src/kernel/keeper/rule_delivery.h"
 #include "src/kernel/keeper/ruleset_watch.h"
 #include "src/kernel/mptcp/steerer.h"
 #include "src/kernel/pacing/pacer.h"
@@ -60,6 +61,7 @@ void become_keeper(int socket, const KeeperOptions& options)
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  // Where the service manager has set another lowest value, it stays as it is (drop_privileges()).
   std::ofstream { "/proc/self/oom_score_adj" } << "-1000";
   // Nothing else of the daemon's is kept open, least of all what should close when it dies.
   std::vector<int> kept = options.inherited;
@@ -201,8 +203,8 @@ private:
     try
     {
       if (rules) backend_->apply(plan_);
-      if (route) route_->put_rules_back();
-      if (rules || route) ++state_.restored;
+      const bool put = route && route_->put_rules_back();
+      if (rules || put) ++state_.restored;
       if (no_route) make_route();
       if (routes_unread_) read_routes();
       if (!unread.empty()) throw std::runtime_error { unread };
@@ -268,7 +270,7 @@ private:
       auto plan = order.at("plan").get<RulePlan>();
       if (plan.traffic != 0)
       {
-        steerer_->packets_wait(true);
+        packets_wait(true);
         backend_->apply(plan);
         ++state_.applied;
         rulesets_.take(); // of its own
@@ -353,7 +355,7 @@ private:
     {
       restart_watch();
       last_heartbeat_ = count;
-      if (state_.phase == KeeperState::Phase::suspended) resume();
+      if (state_.phase == KeeperState::Phase::suspended && now() >= resume_at_) resume();
       if (steerer_->state().suspended) steer_again();
       if (placement_held_) place_again();
       if (pacer_->state().suspended) hold_pacing(false);
@@ -421,8 +423,14 @@ private:
   {
     backend_->pause();
     release();
-    steerer_->packets_wait(false);
+    packets_wait(false);
     backend_->clear();
+  }
+
+  void packets_wait(bool wait) noexcept
+  {
+    steerer_->packets_wait(wait);
+    placer_->packets_wait(wait);
   }
 
   void suspend()
@@ -439,7 +447,9 @@ private:
       state_.last_error = e.what(); // the queue is emptied at every look, so packets pass even so
     }
     release();
-    if (paused) steerer_->packets_wait(false);
+    if (paused) packets_wait(false);
+    resume_at_ = Tick {};
+    resume_pause_ = Duration {};
     ++state_.suspensions;
     enter(KeeperState::Phase::suspended);
     answer(0, "");
@@ -449,7 +459,7 @@ private:
   {
     try
     {
-      steerer_->packets_wait(true);
+      packets_wait(true);
       backend_->apply(plan_);
       ++state_.applied;
       state_.suspended_total += now() - state_.since;
@@ -458,6 +468,9 @@ private:
     catch (const std::exception& e)
     {
       state_.last_error = e.what();
+      resume_pause_ =
+          std::clamp<Duration>(2 * resume_pause_, RuleDelivery::first_back_off, RuleDelivery::longest_back_off);
+      resume_at_ = now() + resume_pause_;
     }
     restart_watch();
     answer(0, "");
@@ -479,14 +492,20 @@ private:
 
   void undo() noexcept
   {
+    // Where one of them fails, for another program's lock on iptables, the next may not.
+    for (const auto step : { &RuleBackend::pause, &RuleBackend::clear })
+    {
+      release();
+      try
+      {
+        (*backend_.*step)();
+      }
+      catch (const std::exception&)
+      {
+      }
+    }
     release();
-    try
-    {
-      take_away();
-    }
-    catch (const std::exception&)
-    {
-    }
+    packets_wait(false);
     steerer_.reset();
     placer_.reset();
     pacer_.reset();
@@ -528,6 +547,8 @@ private:
   std::optional<Placer> placer_ {};
   std::optional<Pacer> pacer_ {};
   Tick tidied_ {};
+  Tick resume_at_ {}; // rules that were taken away since the daemon hung, and could not be loaded again
+  Duration resume_pause_ {};
   PlacementPlan placement_ {};
   bool placement_held_ = false; // stopped since the daemon hangs
   RulePlan plan_ {};

@@ -64,6 +64,8 @@ struct Placer::Parts
   bool any_away = false;                           // connections on other links than home, at the last look
   bool rules_lost = false;                         // somebody has taken an ip rule away; put back at the next look
   bool unread = false;                             // the routes could not be read; again at the next look
+  bool hooks_stay = false;                         // packets_wait()
+  bool place_bare = false, placed_bare = false;    // the table is there for its hooks alone
   Tick next = Tick::max();
   Duration pause {};
 
@@ -76,9 +78,10 @@ struct Placer::Parts
   void note(const PlacementPlan& plan)
   {
     const JournalPlace place = journal_place();
+    // A bare table is noted as a plan without links: the next start takes it away.
+    const bool nothing = plan.links.empty() && !placed_bare;
     const std::string text =
-        plan.links.empty() ? ""
-                           : json { { "boot", place.boot }, { "space", place.space }, { "plan", plan } }.dump() + "\n";
+        nothing ? "" : json { { "boot", place.boot }, { "space", place.space }, { "plan", plan } }.dump() + "\n";
     if (const std::string reason = write_note(file, text); !reason.empty())
       throw std::runtime_error { "connections are not placed, since it could not be noted for the next start: "
                                  + reason };
@@ -141,13 +144,14 @@ struct Placer::Parts
     for (const PlacementLink& link : plan.links)
       if (!routes.contains(link.value)) routes.emplace(link.value, std::make_unique<PolicyRoute>(route_of(plan, link)));
     check_loaded(context().load(render::placed_nftables(plan)));
+    placed_bare = false;
   }
 
   // The rules are those of `kept` still; what was set up beside them goes.
   void fall_back() noexcept
   {
     std::erase_if(routes, [&](const auto& one) { return interface_of(one.first).empty(); });
-    if (kept.links.empty() && nft) nft->load("delete table inet tandem_placed\n"); // of an earlier run
+    if (kept.links.empty()) end_placed(); // of an earlier run
     note_kept();
   }
 
@@ -181,12 +185,46 @@ struct Placer::Parts
     }
     check_loaded(reason);
     state.in_force = true;
+    place_bare = false;
   }
 
   void choose_no_more()
   {
-    if (nft) nft->load("delete table inet tandem_place\n");
+    place_bare = hooks_stay && (place_bare || state.in_force);
+    end("tandem_place");
     state.in_force = false;
+    if (!hooks_stay)
+      for (auto& [value, last] : counted)
+        last.connections = 0;
+  }
+
+  void end_placed() noexcept
+  {
+    placed_bare = hooks_stay && nft;
+    end("tandem_placed");
+    if (!hooks_stay)
+      for (auto& [value, last] : counted)
+        last = { .connections = last.connections };
+  }
+
+  // With any hook that goes the kernel drops what waits in every queue (nf_queue_nf_hook_drop()): meanwhile the rules
+  // go, and the counters stay as they are.
+  void end(const std::string& table) noexcept
+  {
+    if (nft) nft->load((hooks_stay ? "flush table inet " : "delete table inet ") + table + "\n");
+  }
+
+  void packets_wait(bool wait) noexcept
+  {
+    hooks_stay = wait;
+    if (wait) return;
+    if (place_bare) choose_no_more();
+    if (placed_bare)
+    {
+      end_placed();
+      note_kept();
+    }
+    rest();
   }
 
   void remove_kept() noexcept
@@ -201,7 +239,7 @@ struct Placer::Parts
       state.last_error = e.what();
     }
     // First the marks, then the routes that they lead to.
-    if (nft) nft->load("delete table inet tandem_placed\n");
+    end_placed();
     routes.clear();
     kept = {};
     state.kept = false;
@@ -249,8 +287,10 @@ struct Placer::Parts
   void count()
   {
     std::map<std::string, render::NftCounter> all {}, of_kept {};
-    if (state.in_force) all = render::nft_counters(context().list("list counters table inet tandem_place"));
-    if (!kept.links.empty()) of_kept = render::nft_counters(context().list("list counters table inet tandem_placed"));
+    if (state.in_force || place_bare)
+      all = render::nft_counters(context().list("list counters table inet tandem_place"));
+    if (!kept.links.empty() || placed_bare)
+      of_kept = render::nft_counters(context().list("list counters table inet tandem_placed"));
     // Nobody owns that table, so whoever flushes everything flushes it.
     if (of_kept.empty() && !kept.links.empty()) check_loaded(context().load(render::placed_nftables(kept)));
     all.merge(of_kept);
@@ -322,7 +362,7 @@ struct Placer::Parts
   // With nothing in place no socket is needed.
   void rest()
   {
-    if (kept.links.empty() && !state.in_force) nft.reset();
+    if (kept.links.empty() && !state.in_force && !place_bare && !placed_bare) nft.reset();
   }
 };
 
@@ -367,6 +407,7 @@ Placer::Placer(const std::string& file) : parts_ { std::make_unique<Parts>() }
 Placer::~Placer()
 {
   Parts& p = *parts_;
+  p.packets_wait(false); // nobody comes later to take bare tables away
   p.choose_no_more();
   if (p.kept.links.empty()) return;
   if (!p.anyone_lives())
@@ -432,6 +473,11 @@ void Placer::refresh()
     parts_->rules_lost = true;
     parts_->look_soon();
   }
+}
+
+void Placer::packets_wait(bool wait) noexcept
+{
+  parts_->packets_wait(wait);
 }
 
 void Placer::rules_changed()

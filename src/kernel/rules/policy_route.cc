@@ -123,11 +123,11 @@ struct PolicyRoute::Parts
 
   bool has_rule(const Lane& lane, int family)
   {
-    nl_cache* raw = nullptr;
-    if (rtnl_rule_alloc_cache(socket.get(), family, &raw) < 0) return true; // a kernel without this version
-    Owned<nl_cache> rules { raw };
+    const Owned<nl_cache> rules =
+        listed("rules", [&](nl_cache** to) { return rtnl_rule_alloc_cache(socket.get(), family, to); });
+    if (!rules) return true;
     bool found = false;
-    for_each(raw,
+    for_each(rules.get(),
              [&](nl_object* object)
              {
                auto* rule = reinterpret_cast<rtnl_rule*>(object);
@@ -352,17 +352,30 @@ bool PolicyRoute::refresh()
 
 bool PolicyRoute::has_rules() const
 {
-  for (const Lane& lane : parts_->lanes())
-    for (const int family : { AF_INET, AF_INET6 })
-      if (!parts_->has_rule(lane, family)) return false;
-  return true;
+  try
+  {
+    for (const Lane& lane : parts_->lanes())
+      for (const int family : { AF_INET, AF_INET6 })
+        if (!parts_->has_rule(lane, family)) return false;
+    return true;
+  }
+  catch (const std::exception&)
+  {
+    return false;
+  }
 }
 
-void PolicyRoute::put_rules_back()
+bool PolicyRoute::put_rules_back()
 {
+  bool put = false;
   for (const Lane& lane : parts_->lanes())
     for (const int family : { AF_INET, AF_INET6 })
-      if (!parts_->has_rule(lane, family)) parts_->add_rule(lane, family);
+      if (!parts_->has_rule(lane, family))
+      {
+        parts_->add_rule(lane, family);
+        put = true;
+      }
+  return put;
 }
 
 const RouteState& PolicyRoute::state() const

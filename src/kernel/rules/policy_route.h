@@ -62,10 +62,11 @@ public:
   // Reads the main table again and follows it. True when something changed. Throws std::runtime_error with a sentence
   // when it cannot be read; then state() is as before, and it is to be called again.
   bool refresh();
-  // Whether the ip rule of each IP version is there: a service may remove what it has not made. Reads them.
+  // Whether the ip rule of each IP version is there: a service may remove what it has not made. Reads them; false also
+  // when they cannot be read, which put_rules_back() says.
   bool has_rules() const;
-  // Puts back those that are missing. Throws std::runtime_error with a sentence.
-  void put_rules_back();
+  // Puts back those that are missing; true when there was one. Throws std::runtime_error with a sentence.
+  bool put_rules_back();
   const RouteState& state() const;
   // Rule and routes stay when this object goes: clear() takes them away.
   void leave() noexcept;

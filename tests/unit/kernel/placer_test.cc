@@ -1,7 +1,9 @@
-// What living connections need while none is placed, in a network namespace of its own.
+// What living connections need while none is placed, and what waits in a queue meanwhile, in a network namespace of its
+// own.
 #include "src/kernel/clock.h"
 #include "src/kernel/fd.h"
 #include "src/kernel/note_file.h"
+#include "src/kernel/packet/packet_queue.h"
 #include "src/kernel/rules/placement_rules.h"
 
 #include <arpa/inet.h>
@@ -16,6 +18,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
+#include <stdexcept>
 #include <string>
 
 namespace tandem::kernel
@@ -70,6 +75,68 @@ protected:
   }
   void TearDown() override { std::filesystem::remove(file_); }
 
+  // Three packets wait in a queue. False: no queues here.
+  bool three_wait()
+  {
+    try
+    {
+      queue_.emplace(QueueOptions { .number = 77 });
+    }
+    catch (const std::exception&)
+    {
+      return false;
+    }
+    // A kernel without nft's queue expression may have that of iptables.
+    if (!done("nft 'table inet wait { chain output { type filter hook output priority 0; udp dport 7777 queue num 77; "
+              "}; }' || "
+              "iptables -t mangle -A OUTPUT -p udp --dport 7777 -j NFQUEUE --queue-num 77"))
+      return false;
+    const Fd from { ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
+    const sockaddr_in to = at(INADDR_LOOPBACK, 7777);
+    for (int i = 0; i < 3; ++i)
+      ::sendto(from.get(), "x", 1, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    return waiting() == 3;
+  }
+  std::uint32_t waiting() const { return queue_->kernel_stats().value_or(KernelQueueStats {}).waiting; }
+  std::string noted() const
+  {
+    std::ifstream in { file_ };
+    return { std::istreambuf_iterator<char> { in }, {} };
+  }
+  static sockaddr_in at(std::uint32_t address, std::uint16_t its)
+  {
+    sockaddr_in all {};
+    all.sin_family = AF_INET;
+    all.sin_port = htons(its);
+    all.sin_addr.s_addr = htonl(address);
+    return all;
+  }
+  // Connections that leave home, and are never answered.
+  static void begin(int connections)
+  {
+    for (int i = 0; i < connections; ++i)
+    {
+      const Fd one { ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) };
+      const sockaddr_in to = at(0xc633'6401 + static_cast<std::uint32_t>(i), 443); // 198.51.100.1 ..
+      ::connect(one.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    }
+  }
+  static std::uint64_t begun(Placer& placer)
+  {
+    static_cast<void>(placer.look(placer.next()));
+    return placer.state().count.at(placed_at_home).connections;
+  }
+  PlacementPlan choosing() const
+  {
+    PlacementPlan plan = plan_;
+    plan.choose = true;
+    plan.home = "cell9";
+    plan.home_addresses = { "192.0.2.2" };
+    plan.links = { { .value = 2, .interface = "peer9" } };
+    plan.turns_v4 = { placed_at_home };
+    return plan;
+  }
+
   static bool keeps_after_some_looks(Placer& placer)
   {
     for (int i = 0; i < 5; ++i)
@@ -80,6 +147,7 @@ protected:
   const PlacementPlan plan_ { .links = { { .value = 2, .interface = "cell9" } } };
   const std::string file_ = testing::TempDir() + "placed-" + std::to_string(::getpid()) + ".json";
   Fd listener_ {}, connection_ {};
+  std::optional<PacketQueue> queue_ {};
 };
 
 // What others take away comes back also while nothing is placed, when looks are ever farther apart.
@@ -104,6 +172,65 @@ TEST_F(PlacerTest, TheTableOfALivingConnectionComesBack)
   EXPECT_LE(placer.next(), now() + 1s);
   static_cast<void>(placer.look(placer.next()));
   EXPECT_TRUE(done("nft list table inet tandem_placed"));
+}
+
+// With any hook that goes the kernel drops what waits in every queue.
+TEST_F(PlacerTest, WhenConnectionsAreLetGoNothingThatWaitsIsDropped)
+{
+  Placer placer { file_ };
+  if (!keeps_after_some_looks(placer)) GTEST_SKIP() << "no connection tracking here: " << placer.state().last_error;
+  if (!three_wait()) GTEST_SKIP() << "no queues here";
+  placer.packets_wait(true);
+  placer.carry_out({ .choose = false, .let_go = true });
+  EXPECT_EQ(waiting(), 3u);
+  EXPECT_FALSE(placer.state().kept);
+  EXPECT_FALSE(done("nft list table inet tandem_placed | grep -q -E 'vmap|masquerade'"))
+      << "its rules are out of force";
+  EXPECT_FALSE(done("ip rule show priority 86 | grep -q fwmark"));
+  EXPECT_NE(noted(), "") << "the next start takes the table away";
+  placer.packets_wait(false);
+  EXPECT_FALSE(done("nft list table inet tandem_placed"));
+  EXPECT_EQ(noted(), "");
+}
+
+TEST_F(PlacerTest, WhatAKilledRunLeftForItsHooksGoes)
+{
+  if (!done("nft 'table inet tandem_placed { chain output { type route hook output priority -160; }; }'")) GTEST_SKIP();
+  const JournalPlace place = journal_place();
+  const nlohmann::json note { { "boot", place.boot }, { "space", place.space }, { "plan", PlacementPlan {} } };
+  ASSERT_EQ(write_note(file_, note.dump() + "\n"), "");
+  const Placer placer { file_ };
+  EXPECT_EQ(placer.state().last_error, "");
+  EXPECT_FALSE(done("nft list table inet tandem_placed"));
+  EXPECT_EQ(noted(), "");
+}
+
+TEST_F(PlacerTest, WhenNoMoreArePlacedNothingThatWaitsIsDroppedAndNoneIsCountedTwice)
+{
+  Placer placer { file_ };
+  if (!keeps_after_some_looks(placer)) GTEST_SKIP() << "no connection tracking here: " << placer.state().last_error;
+  placer.carry_out(choosing());
+  ASSERT_TRUE(placer.state().in_force) << placer.state().why;
+  begin(3);
+  ASSERT_EQ(begun(placer), 3u);
+  if (!three_wait()) GTEST_SKIP() << "no queues here";
+  placer.packets_wait(true);
+  placer.carry_out(plan_);
+  EXPECT_EQ(waiting(), 3u);
+  EXPECT_FALSE(placer.state().in_force);
+  begin(2);
+  EXPECT_EQ(begun(placer), 3u) << "none was placed";
+  placer.carry_out(choosing());
+  begin(1);
+  EXPECT_EQ(begun(placer), 4u);
+  placer.carry_out(plan_);
+  EXPECT_EQ(waiting(), 3u);
+  placer.packets_wait(false);
+  EXPECT_FALSE(done("nft list table inet tandem_place"));
+  // The counters of a new table begin anew.
+  placer.carry_out(choosing());
+  begin(7);
+  EXPECT_EQ(begun(placer), 11u);
 }
 
 } // namespace

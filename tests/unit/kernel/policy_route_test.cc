@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <netlink/errno.h>
 #include <netlink/route/route.h>
+#include <netlink/route/rule.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -21,6 +22,7 @@ namespace
 {
 
 int failures = 0;          // of the next lists
+int rule_failures = 0;     // likewise, of ip rules
 bool without_ipv6 = false; // as with ipv6.disable=1: who asks for its routes is told all there are
 
 } // namespace
@@ -31,6 +33,14 @@ extern "C" int rtnl_route_alloc_cache(nl_sock* socket, int family, int flags, nl
       reinterpret_cast<decltype(&rtnl_route_alloc_cache)>(dlsym(RTLD_NEXT, "rtnl_route_alloc_cache"));
   if (failures > 0) return --failures, -NLE_NOMEM;
   return real(socket, without_ipv6 && family == AF_INET6 ? AF_INET : family, flags, result);
+}
+
+extern "C" int rtnl_rule_alloc_cache(nl_sock* socket, int family, nl_cache** result)
+{
+  static const auto real =
+      reinterpret_cast<decltype(&rtnl_rule_alloc_cache)>(dlsym(RTLD_NEXT, "rtnl_rule_alloc_cache"));
+  if (rule_failures > 0) return --rule_failures, -NLE_NOMEM;
+  return real(socket, family, result);
 }
 
 namespace tandem::kernel
@@ -75,6 +85,22 @@ TEST_F(PolicyRouteTest, ARouteThatCannotBeReadIsNotGone)
   EXPECT_TRUE(in_kernel());
   EXPECT_FALSE(route.refresh());
   EXPECT_TRUE(route.state().v4);
+}
+
+// Taken for there, a rule that somebody has removed would never come back.
+TEST_F(PolicyRouteTest, ARuleThatCannotBeReadIsNotThere)
+{
+  PolicyRoute route { { .cell = "cell9", .announce = false } };
+  EXPECT_FALSE(route.put_rules_back()) << "all are there";
+  ASSERT_EQ(std::system("ip rule del priority 8484"), 0);
+  rule_failures = 2;
+  EXPECT_FALSE(route.has_rules());
+  rule_failures = 2;
+  EXPECT_THROW(route.put_rules_back(), std::runtime_error);
+  rule_failures = 1;
+  EXPECT_TRUE(route.put_rules_back()) << "one failure is none";
+  EXPECT_TRUE(route.has_rules());
+  EXPECT_EQ(std::system("ip rule show priority 8484 | grep -q 8484"), 0);
 }
 
 TEST_F(PolicyRouteTest, AGatewayOfIpv6IsOneForIpv4Too)
