@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 
@@ -62,6 +64,31 @@ bool holds_only_what_is_needed()
   return true;
 }
 
+// How far a process may lower its oom_score_adj without CAP_SYS_RESOURCE is what was last set with it
+// (oom_score_adj_min, handed on to children). So the lowest is set with it, and what was there before without it: the
+// keeper, which begins later, takes the lowest for itself.
+class LowestOomScore
+{
+public:
+  LowestOomScore()
+  {
+    int now = 0;
+    if (!(std::ifstream { file } >> now)) return;
+    before_ = now;
+    std::ofstream { file } << "-1000";
+  }
+  ~LowestOomScore()
+  {
+    if (before_) std::ofstream { file } << *before_;
+  }
+  LowestOomScore(const LowestOomScore&) = delete;
+  LowestOomScore& operator=(const LowestOomScore&) = delete;
+
+private:
+  static constexpr const char* file = "/proc/self/oom_score_adj";
+  std::optional<int> before_ {};
+};
+
 } // namespace
 
 void drop_privileges(const std::string& socket_group)
@@ -79,6 +106,7 @@ void drop_privileges(const std::string& socket_group)
   }
 
   if (holds_only_what_is_needed()) return forbid_new_privileges();
+  const LowestOomScore lowest {}; // until the capabilities are gone
   capng_clear(CAPNG_SELECT_ALL);
   const auto kept = static_cast<capng_type_t>(CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_INHERITABLE | CAPNG_BOUNDING_SET
                                               | CAPNG_AMBIENT);
