@@ -221,7 +221,7 @@ bool wait_for_block(const Event& event, const FlowView& flow, Undo::State& state
   const Tick until = waits_until(flow, state);
   if (event.now >= until) return false;
   plan.verdict = Verdict::drop;
-  plan.wake = until;
+  plan.wake = plan.wake ? std::min(*plan.wake, until) : until;
   plan.why = why;
   return state.waiting = true;
 }

@@ -10,6 +10,13 @@ namespace
 
 using namespace std::chrono_literals;
 
+// As one that fetches what is missing: it wants to be woken at this time, too.
+struct Waking : Undo
+{
+  void repair_too(const Event&, const FlowView&, State&, Plan& plan) override { plan.wake = at; }
+  std::optional<Tick> at {};
+};
+
 // A download of which one segment is lost and repaired.
 struct Lossy
 {
@@ -72,7 +79,7 @@ struct Lossy
     return ack(held + 2896, 140);
   }
 
-  Undo undo {};
+  Waking undo {};
   Undo::State state {};
   FlowView flow {};
   LinkStates links {};
@@ -324,6 +331,16 @@ TEST(MirrorChain, AnOldEchoWaitsForANewBlockThatMakesItNoSample)
   const Plan next = chain.ack(17'240, chain.clock, 18'688, 21'584);
   EXPECT_EQ(next.verdict, Verdict::pass);
   EXPECT_EQ(next.edit.ts_echo, TsClock { chain.old });
+}
+
+TEST(MirrorChain, WhoeverWantsToBeWokenSoonerIs)
+{
+  Chain chain { 300 };
+  const Tick shown = chain.now;
+  chain.undo.at = shown + 5ms;
+  const Plan waits = chain.ack(17'240, chain.clock, 18'688, 20'136);
+  ASSERT_EQ(waits.verdict, Verdict::drop);
+  EXPECT_EQ(waits.wake, shown + 5ms);
 }
 
 TEST(MirrorChain, AYoungEchoWaitsForNothing)
