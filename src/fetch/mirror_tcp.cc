@@ -18,6 +18,8 @@ constexpr unsigned most_tries = 6;
 constexpr unsigned challenges_per_second = 50;
 constexpr Duration remembered = 4s;
 constexpr std::size_t most_remembered = 4096;
+// Nothing that is still under way is older: no window of ours is longer.
+constexpr std::int64_t oldest = std::int64_t { 0xffff } << our_window_scale;
 
 } // namespace
 
@@ -204,8 +206,10 @@ bool MirrorTcp::acceptable(const Segment& segment, std::int64_t from, std::int64
       return false;
     }
   }
-  // One byte beyond the edge is allowed to a FIN.
-  if (from > edge || to > edge + (segment.has(tcp_flag::fin) ? 1 : 0))
+  // One byte beyond the edge is allowed to a FIN. What is older than a window would be taken for a keep-alive, and with
+  // half of all numbers a blind sender could have its timestamp kept.
+  const bool old = !reset && from < static_cast<std::int64_t>(high_) - oldest;
+  if (old || from > edge || to > edge + (segment.has(tcp_flag::fin) ? 1 : 0))
   {
     ++stats_.refused;
     if (!reset) challenge(now);

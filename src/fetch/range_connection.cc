@@ -195,11 +195,11 @@ void RangeConnection::complete()
   const auto self = shared_from_this();
   if (!keep_)
   {
-    ConnectionOwner& owner = *owner_;
-    owner.drop(self);
+    const auto owner = owner_->shared_from_this();
+    owner->drop(self);
     close();
     job.finish(std::move(result));
-    return; // the next piece opens another one
+    return owner->next(); // a piece that waits opens another one
   }
   ++served_;
   job.finish(std::move(result));

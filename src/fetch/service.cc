@@ -94,6 +94,7 @@ struct FetchThread::Parts
   void tick();
   Fetcher* fetcher(FetchHow how);
   void forget(Followed& followed);
+  void make_room();
   void let_go(std::uint64_t id);
   void book(Fetcher& way);
   void book_last();
@@ -246,6 +247,7 @@ void FetchThread::Parts::see(const kernel::TappedPacket& packet)
       forget(found->second);
       connections.erase(found);
     }
+    if (connections.size() >= options.connections) make_room();
     if (connections.size() >= options.connections || !follows(segment.key)) return;
     const std::uint64_t id = next_id++;
     const Follower::Limits limits { .piece = options.piece_bytes };
@@ -322,6 +324,21 @@ void FetchThread::Parts::forget(Followed& followed)
   followed.download.reset();
 }
 
+// Connections of which nothing is looked at any more need not be known: what is asked of one is refused all the same.
+void FetchThread::Parts::make_room()
+{
+  for (auto each = connections.begin(); each != connections.end();)
+  {
+    if (!each->second.follower.over())
+    {
+      ++each;
+      continue;
+    }
+    forget(each->second);
+    each = connections.erase(each);
+  }
+}
+
 // No way to fetch keeps anything for this connection.
 void FetchThread::Parts::let_go(std::uint64_t id)
 {
@@ -393,7 +410,9 @@ void FetchThread::Parts::tick()
   second.async_wait(
       [this](boost::system::error_code cancelled)
       {
-        if (!cancelled) tidy();
+        if (cancelled) return;
+        ticking = false; // before anything that may fail
+        tidy();
       });
 }
 

@@ -392,6 +392,21 @@ TEST(MirrorTcp, HostileSegmentsAreRefusedAndChallengesAreFew)
   EXPECT_TRUE(world.fetch({ 100'000, 101'000 }));
 }
 
+// Whoever sees neither number nor clock has half of all clocks, and would have half of all numbers.
+TEST(MirrorTcp, ABlindSenderMustKnowTheWindowToHaveItsClockKept)
+{
+  World world { {} };
+  begin(world);
+  settle(world);
+  const Seq next = world.server_seq(world.tcp->position());
+  const TsClock ahead { static_cast<std::uint32_t>(world.now.time_since_epoch() / 1ms) + 1'000'000'000 };
+  for (const std::uint32_t behind : { 9u << 20, 1u << 30, 0x7fff'0000u })
+    world.hand(world.injected(tcp_flag::ack, next - behind, content(Piece { 0, 1000 }), {}, ahead));
+  EXPECT_EQ(world.tcp->stats().refused, 3u);
+  EXPECT_EQ(world.said().size(), 3u) << "each is answered by a challenge ACK";
+  EXPECT_TRUE(world.fetch({ 100'000, 101'000 }));
+}
+
 TEST(MirrorTcp, AnOldDuplicateDoesNotFillAWantedPiece)
 {
   World world { {} };

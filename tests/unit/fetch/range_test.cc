@@ -237,6 +237,29 @@ TEST_F(RangeTest, WhoWaitsForAConnectionOfAnotherDownloadGetsOneWhenThatIsOver)
   EXPECT_TRUE((*waits)->ok);
 }
 
+TEST_F(RangeTest, WhoWaitsForAConnectionThatEndsWithItsAnswerGetsAnother)
+{
+  std::vector<std::shared_ptr<std::optional<Fetched>>> asked {};
+  std::vector<kernel::Fd> servers {};
+  for (int i = 0; i < 4; ++i)
+  {
+    asked.push_back(ask_for(1));
+    servers.push_back(accepted());
+    heard(servers.back());
+  }
+  const auto waits = ask_for(1);
+  pass(20ms);
+  for (const kernel::Fd& server : servers)
+    ASSERT_TRUE(say(server, answer_head("Connection: close\r\n") + std::string(size, 'x')));
+  for (const auto& one : asked)
+    ASSERT_TRUE(until([&] { return one->has_value(); }));
+  const kernel::Fd server = accepted();
+  EXPECT_NE(heard(server), "");
+  ASSERT_TRUE(say(server, answer_head() + std::string(size, 'x')));
+  ASSERT_TRUE(until([&] { return waits->has_value(); }));
+  EXPECT_TRUE((*waits)->ok);
+}
+
 TEST_F(RangeTest, AConnectionThatTheServerEndsWhileItIsIdleIsLetGo)
 {
   range.prepare(download);

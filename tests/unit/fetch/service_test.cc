@@ -85,7 +85,8 @@ protected:
                          .wifi_index = static_cast<int>(::if_nametoindex("lo")),
                          .wifi_addresses = { test::this_host },
                          .cell = "lo",
-                         .ports = { port } },
+                         .ports = { port },
+                         .connections = places },
         [this](FetchHow, boost::asio::io_context& its)
         {
           auto one = std::make_unique<Way>(log, its);
@@ -192,6 +193,7 @@ protected:
     return Seq { next };
   }
 
+  std::size_t places = 256;
   Log log {};
   Way* way = nullptr; // of the service
   Seq hole {};
@@ -274,6 +276,37 @@ TEST_F(ServiceTest, PiecesOneAfterAnotherDoNotPutOffWhatIsDoneEverySecond)
     ask_for_a_piece();
   }
   EXPECT_GT(told_bytes, 0u);
+}
+
+// A server's port may have much else than downloads on it, each for two minutes of silence and as long as it lives.
+class FullServiceTest : public ServiceTest
+{
+protected:
+  FullServiceTest() { places = 1; }
+  std::uint64_t known_after_another()
+  {
+    const kernel::Fd more { ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+    const sockaddr_in at = test::here(port);
+    EXPECT_EQ(::connect(more.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+    const kernel::Fd its = accepted();
+    ask();
+    return service->stats().connections;
+  }
+};
+
+TEST_F(FullServiceTest, ARefusedConnectionLeavesItsPlaceToANewOne)
+{
+  ASSERT_EQ(service->stats().connections, 1u);
+  say(client, "this is no HTTP, and never will be\r\n\r\n");
+  heard(server);
+  ask();
+  EXPECT_EQ(known_after_another(), 2u);
+}
+
+TEST_F(FullServiceTest, OneThatMayBringADownloadKeepsItsPlace)
+{
+  EXPECT_EQ(known_after_another(), 1u);
+  EXPECT_THAT(exchange(), ElementsAre("prepare"));
 }
 
 TEST_F(ServiceTest, WhatItSpentLastIsToldWhenItEnds)
