@@ -15,10 +15,10 @@ std::optional<std::string> Associator::roam(const Mac& ap, Duration patience)
   {
     if (!problem_.empty())
       *out = problem_;
+    else if (view_ && (view_->ap == ap || view_->links.contains(ap)))
+      *out = interface_ + " is at " + feeder::text(ap) + " already";
     else if (!view_ || heard_of(view_->heard, ap) == nullptr)
       *out = "no access point " + feeder::text(ap) + " is in range; `tandem aps --scan` looks around";
-    else if (view_->ap == ap)
-      *out = interface_ + " is at " + feeder::text(ap) + " already";
     else
       *out = supplicant_.roam(interface_, ap, frequency_of(view_->heard, ap, 0));
     if (out->empty()) say_(false, interface_ + " was asked to roam to " + feeder::text(ap));
@@ -52,6 +52,7 @@ void Associator::follow_roam(const Situation& now)
                       .interface = interface_,
                       .problem = problem_,
                       .own = now.own,
+                      .links = view_ ? view_->links : std::set<Mac> {},
                       .heard = now.heard,
                       .networks = now.networks.value_or(std::set<std::string> {}),
                       .stations = !made_.empty() };
@@ -63,7 +64,15 @@ void Associator::follow_roam(const Situation& now)
   const Roamer::Step step = roamer_.look(seen);
   roam_next_ = step.next;
   if (!step.said.empty()) say_(step.problem, step.said);
-  if (step.announce) announce_(true);
+  if (step.announce)
+  {
+    // Modules need not get ready for what the user's network forbids. Where nobody tells, the roam itself finds out.
+    const std::string why = supplicant_.against(interface_, *step.announce, frequency_of(now.heard, *step.announce, 0));
+    if (!why.empty() && supplicant_.problem().empty())
+      roamer_.unwanted(why, now.now);
+    else
+      announce_(true);
+  }
   if (step.arrived) announce_(false);
   if (step.ask)
     if (const std::string why = supplicant_.roam(interface_, *step.ask, frequency_of(now.heard, *step.ask, 0));

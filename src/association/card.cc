@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <set>
+#include <utility>
 
 namespace tandem::association
 {
@@ -105,6 +106,7 @@ std::optional<Card::View> Card::look(const std::string& interface)
   // The other links of the same association are no other access points.
   if (view.ap && heard_of(view.heard, *view.ap) != nullptr)
     std::erase_if(view.heard, [&](const Heard& one) { return one.ap != *view.ap && ours.contains(one.ap); });
+  if (view.ap) view.links = std::move(ours);
   problem_.clear();
   return view;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ public:
     std::uint32_t wiphy = 0;
     Mac mac {};
     std::optional<Mac> ap {}; // that the interface is associated with
+    std::set<Mac> links {};   // all addresses of this association that are heard: one, or one a link (802.11be)
     std::vector<Heard> heard {};
     std::uint32_t stations = 1; // at so many access points can this card be at a time
     std::uint32_t channels = 1; // and on so many channels then

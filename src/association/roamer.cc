@@ -33,6 +33,12 @@ std::optional<float> signal_of_own(const Roamer::Seen& seen)
   return heard == nullptr ? std::nullopt : heard->signal;
 }
 
+// By whichever of its links.
+bool is_at(const Roamer::Seen& seen, const Mac& ap)
+{
+  return seen.own == ap || (seen.own && seen.links.contains(ap));
+}
+
 } // namespace
 
 // Whereto, by what is known now.
@@ -56,7 +62,7 @@ Roamer::Chosen Roamer::choose(const Seen& seen) const
   Chosen against {};
   for (const Heard& one : seen.heard)
   {
-    if (one.ap == *seen.own || one.ssid != own->ssid || !one.signal || one.age.value_or(0s) > stale_scan) continue;
+    if (is_at(seen, one.ap) || one.ssid != own->ssid || !one.signal || one.age.value_or(0s) > stale_scan) continue;
     const auto left = left_.find(one.ap);
     const bool weak = *one.signal < *signal + margin;
     std::string why {};
@@ -87,13 +93,16 @@ Roamer::Chosen Roamer::choose(const Seen& seen) const
 void Roamer::follow_own(const Seen& seen)
 {
   std::erase_if(left_, [&](const auto& one) { return seen.now - one.second >= not_back; });
-  if (own_ && seen.own && *own_ != *seen.own && seen.now - own_seen_ < not_back)
+  if (own_ && seen.own && !is_at(seen, *own_) && seen.now - own_seen_ < not_back)
   {
     left_[*own_] = seen.now;
+    for (const Mac& link : links_)
+      left_[link] = seen.now;
     moved_at_ = seen.now;
   }
   if (!seen.own) return;
   own_ = seen.own;
+  links_ = seen.links;
   own_seen_ = seen.now;
 }
 
@@ -171,6 +180,13 @@ void Roamer::announced(const Seen& seen, Step& step)
               + dbm(*heard_of(seen.heard, to_)->signal);
 }
 
+void Roamer::unwanted(const std::string& why, Tick now)
+{
+  if (phase_ != Phase::announced) return;
+  phase_ = Phase::idle;
+  rests_.begin(to_, now, why);
+}
+
 void Roamer::refused(const std::string& why, Tick now)
 {
   if (phase_ == Phase::moving) fail(why, now);
@@ -194,7 +210,7 @@ void Roamer::moving(const Seen& seen, Step& step)
 {
   step.next = seen.now + soon;
   const bool settled = seen.own && seen.state == "COMPLETED";
-  if (settled && *seen.own == to_)
+  if (settled && is_at(seen, to_))
   {
     phase_ = Phase::judged;
     since_ = seen.now;
@@ -204,9 +220,9 @@ void Roamer::moving(const Seen& seen, Step& step)
     step.said = seen.interface + " has " + last_;
     step.next = seen.now + judge_after;
   }
-  else if (settled && *seen.own == from_ && seen.now - since_ >= unmoved)
+  else if (settled && is_at(seen, from_) && seen.now - since_ >= unmoved)
     fail("the card stays at " + feeder::text(from_), seen.now);
-  else if (settled && *seen.own != from_ && seen.now - since_ >= unmoved)
+  else if (settled && !is_at(seen, from_) && seen.now - since_ >= unmoved)
     fail("the card is at " + feeder::text(*seen.own), seen.now);
   else if (seen.now - since_ >= roam_limit)
     fail("it did not let us in (" + (seen.state.empty() ? "wpa_supplicant does not answer" : seen.state) + ")",
@@ -220,14 +236,14 @@ void Roamer::moving(const Seen& seen, Step& step)
 
 void Roamer::judged(const Seen& seen, Step& step)
 {
-  if (seen.own && *seen.own == to_ && seen.now - since_ < judge_after)
+  if (is_at(seen, to_) && seen.now - since_ < judge_after)
   {
     step.next = since_ + judge_after;
     return;
   }
   phase_ = Phase::idle;
   const auto signal = signal_of_own(seen);
-  if (!seen.own || *seen.own != to_ || !signal || !from_signal_ || *signal > *from_signal_) return;
+  if (!is_at(seen, to_) || !signal || !from_signal_ || *signal > *from_signal_) return;
   ++counters_.worse;
   last_ = "roamed to " + feeder::text(to_) + ", which is no better: " + dbm(*signal) + ", " + dbm(*from_signal_)
           + " before";

@@ -39,6 +39,7 @@ public:
     std::string problem {}; // why nothing can be asked of wpa_supplicant; empty: it can
     std::string state {};   // wpa_supplicant's word, "COMPLETED" when it is neither associating nor authenticating
     std::optional<Mac> own {};
+    std::set<Mac> links {};         // all addresses of that association: `own` is one of them, whichever (802.11be)
     std::optional<float> signal {}; // dBm, of the own access point as its driver counts; absent: as heard
     std::vector<Heard> heard {};
     std::set<std::string> networks {}; // as Situation::networks
@@ -47,7 +48,7 @@ public:
 
   struct Step
   {
-    std::optional<Mac> announce {}; // a roam to it is near
+    std::optional<Mac> announce {}; // a roam to it is near; unwanted() when the user's network is not for it
     std::optional<Mac> ask {};      // it is to be asked for now; refused() when wpa_supplicant does not agree
     bool arrived = false;           // what was announced is over, and the card is there
     Tick next = Tick::max();        // look again
@@ -55,6 +56,8 @@ public:
     bool problem = false;           // of that
   };
   Step look(const Seen& seen);
+  // What look() announced must not be: another one is chosen next.
+  void unwanted(const std::string& why, Tick now);
   // wpa_supplicant did not agree to what look() asked for.
   void refused(const std::string& why, Tick now);
 
@@ -105,6 +108,7 @@ private:
   Rests rests_ {};    // of access points that it did not work out with
   Rests all_rest_ {}; // nothing is asked at all; of the address that is nobody's
   std::optional<Mac> own_ {};
+  std::set<Mac> links_ {}; // of `own_`
   Tick own_seen_ {};
   Tick moved_at_ = Tick::min(); // by whomever
   std::map<Mac, Tick> left_ {};

@@ -335,13 +335,18 @@ bool Supplicant::scan(const std::string& interface, unsigned frequency)
   return agrees(of(interface) + "SCAN TYPE=ONLY" + (frequency == 0 ? "" : " freq=" + std::to_string(frequency)));
 }
 
+std::string Supplicant::against(const std::string& interface, const Mac& ap, unsigned frequency)
+{
+  const auto status = ask(of(interface) + "STATUS");
+  if (!status) return problem_;
+  const std::string id = value_of(*status, "id");
+  return id.empty() ? id : unwanted(interface, id, ap, frequency);
+}
+
 std::string Supplicant::roam(const std::string& interface, const Mac& ap, unsigned frequency)
 {
   // wpa_supplicant does as it is told here, whatever the network says.
-  const auto status = ask(of(interface) + "STATUS");
-  if (!status) return problem_;
-  if (const std::string id = value_of(*status, "id"); !id.empty())
-    if (std::string why = unwanted(interface, id, ap, frequency); !why.empty()) return why;
+  if (std::string why = against(interface, ap, frequency); !why.empty()) return why;
   const auto answer = ask(of(interface) + "ROAM " + feeder::text(ap));
   if (!answer) return problem_;
   if (answer->starts_with("OK")) return {};

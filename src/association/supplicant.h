@@ -74,6 +74,9 @@ public:
   void release(const std::string& station);
   // Looks around: on one channel, or on all.
   bool scan(const std::string& interface, unsigned frequency = 0);
+  // What the user has set against this access point for the network that the interface is in; empty: nothing. Where
+  // wpa_supplicant does not answer problem() is not empty, and is the answer.
+  std::string against(const std::string& interface, const Mac& ap, unsigned frequency);
   // Empty when wpa_supplicant agreed to try; else what failed, or what the user has set against it.
   std::string roam(const std::string& interface, const Mac& ap, unsigned frequency);
 

@@ -48,11 +48,19 @@ protected:
       if (going && seen.now - asked.back().at >= 400ms)
       {
         if (goes) seen.own = asked.back().to;
+        if (goes && !others.empty())
+        {
+          seen.links = others;
+          seen.own = *others.begin();
+        }
         seen.state = "COMPLETED";
         going = false;
       }
       const Roamer::Step step = roamer.look(seen);
-      if (step.announce) announced.push_back({ seen.now, *step.announce });
+      if (step.announce && unwanted.contains(*step.announce))
+        roamer.unwanted("not for this access point", seen.now);
+      else if (step.announce)
+        announced.push_back({ seen.now, *step.announce });
       if (step.arrived) arrived.push_back(seen.now);
       if (step.problem) problems.push_back(step.said);
       if (!step.ask) continue;
@@ -83,6 +91,8 @@ protected:
   std::vector<std::string> problems {};
   bool going = false, goes = true;
   std::string refusal {};
+  std::set<Mac> unwanted {}; // by the user's network
+  std::set<Mac> others {};   // links of an association with several
   std::function<void()> change = [] {};
 };
 
@@ -279,6 +289,49 @@ TEST_F(Roaming, what_wpa_supplicant_refuses_rests_as_well)
   EXPECT_EQ(roamer.counters().failed, 1u);
   EXPECT_THAT(roamer.last(), HasSubstr("rests: a roam failed"));
   EXPECT_FALSE(roamer.busy());
+}
+
+// bssid_ignore, or freq_list.
+TEST_F(Roaming, next_to_one_that_the_users_network_forbids_the_next_is_chosen)
+{
+  hear(2, -65);
+  hear(3, -60);
+  unwanted = { ap(3) };
+  run(3s);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].to, ap(2));
+  ASSERT_EQ(announced.size(), 1u) << "no module gets ready for the other";
+  EXPECT_EQ(announced[0].to, ap(2));
+  EXPECT_EQ(roamer.counters().failed, 0u);
+  EXPECT_TRUE(problems.empty());
+}
+
+TEST_F(Roaming, who_is_forbidden_is_said)
+{
+  hear(3, -60);
+  unwanted = { ap(3) };
+  EXPECT_THAT(why_not(20s), HasSubstr("02:00:00:00:00:03 rests: not for this access point"));
+  EXPECT_FALSE(roamer.busy());
+}
+
+// By several links (802.11be) the card is at one of them, and not always at the one that was asked for.
+TEST_F(Roaming, an_association_of_several_links_is_at_each_of_them)
+{
+  seen.links = { ap(1), ap(7) };
+  hear(2, -70);
+  hear(3, -60);
+  others = { ap(2), ap(3) };
+  run(8s);
+  EXPECT_EQ(roamer.counters().failed, 0u) << roamer.last();
+  EXPECT_EQ(roamer.counters().moved, 1u);
+  EXPECT_EQ(arrived.size(), 1u);
+  EXPECT_EQ(roamer.counters().worse, 0u);
+  // Nor back by the other link of where it came from.
+  hear(7, -40);
+  seen.signal = -60;
+  run(20s);
+  EXPECT_EQ(asked.size(), 1u);
+  EXPECT_THAT(roamer.last(), HasSubstr("02:00:00:00:00:07 was left less than a minute ago"));
 }
 
 TEST_F(Roaming, one_that_hangs_is_given_up)
