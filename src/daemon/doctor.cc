@@ -138,7 +138,7 @@ std::uint32_t mark_bits_used(const std::string& line)
 {
   // Tandem marks TCP alone. wg-quick keeps its tunnel's mark for UDP.
   for (const char* udp : { "meta l4proto udp ", "-p udp " })
-    if (line.find(udp) != std::string::npos) return 0;
+    if (line.find(udp) != std::string::npos && line.find("! -p udp ") == std::string::npos) return 0;
   std::uint32_t bits = 0;
   for (const char* option : { "--set-xmark ", "--mark ", "--set-mark ", "--nfmask ", "--ctmask " })
     for (std::size_t at = 0; (at = line.find(option, at)) != std::string::npos; ++at)

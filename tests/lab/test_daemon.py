@@ -81,6 +81,19 @@ def test_the_doctor_knows_what_runs(lab):
         assert not how or checks["pacing of uploads"]["found"].startswith(f"by {how}")
 
 
+def test_the_doctor_knows_who_else_marks_tcp(lab):
+    with lab.daemon(["freeze"]) as daemon:
+        def health() -> str:
+            return next(check["health"] for check in daemon.api("/v1/doctor")["checks"] if check["name"].startswith("mark bits"))
+
+        assert health() == "ok"
+        for protocol, expected in ((["-p", "udp"], "ok"), (["!", "-p", "udp"], "warn")):
+            rule = ["OUTPUT", "-d", "192.0.2.77/32", *protocol, "-j", "MARK", "--set-xmark", "0xffffffff/0xffffffff"]
+            lab.client.run(["iptables-nft", "-t", "mangle", "-A", *rule])
+            assert health() == expected, protocol
+            lab.client.run(["iptables-nft", "-t", "mangle", "-D", *rule])
+
+
 def test_of_a_cellular_link_that_is_not_wanted_nothing_is_said(lab):
     with lab.daemon(["freeze"], {"links": {"cell": "none"}, "cell": {"metered": "budget", "roaming": "never"}}) as daemon:
         assert system.wait_until(lambda: rules(lab) != "", 3)
