@@ -62,6 +62,7 @@ void count(Summary& summary, const Event& event)
   const wire::Parsed parsed = parse(event.packet);
   if (!parsed.ok()) ++summary.faults[std::string { name(parsed.fault) }];
   summary.unread.take(event.packet, parsed);
+  summary.repeats.take(event.packet, parsed);
   count_link(summary, event, parsed);
 }
 
@@ -123,6 +124,7 @@ void write_table(const Summary& summary, const std::filesystem::path& file, std:
     write_line(out, "%-*.60s %-3s  %10llu %13llu %10llu\n", width, shown(where.first).c_str(), where.second.c_str(),
                static_cast<unsigned long long>(count.all.packets), static_cast<unsigned long long>(count.all.bytes),
                static_cast<unsigned long long>(count.pure_acks));
+  if (const std::string sentence = summary.repeats.words(); !sentence.empty()) out << '\n' << sentence << '\n';
   if (summary.faults.empty()) return;
   out << "\nno segment            packets\n";
   for (const auto& [fault, packets] : summary.faults)
@@ -142,6 +144,7 @@ void write_json(const Summary& summary, const std::filesystem::path& file, std::
                        { "links", nlohmann::json::array() },
                        { "faults", summary.faults } };
   if (!summary.fault.empty()) all["fault"] = summary.fault;
+  if (const std::string sentence = summary.repeats.words(); !sentence.empty()) all["repeated"] = sentence;
   if (const auto& heading = summary.heading)
     all["heading"] = { { "version", heading->version }, { "commit", heading->commit }, { "command", heading->command },
                        { "kernel", heading->kernel },   { "knobs", heading->knobs },   { "seed", heading->seed } };

@@ -3,6 +3,7 @@
 
 #include "src/trace/heading.h"
 #include "src/trace/recorder.h"
+#include "tools/trace/repeats.h"
 #include "tools/trace/unread.h"
 
 #include <cstdint>
@@ -43,6 +44,7 @@ struct Summary
   std::map<std::pair<std::string, std::string>, LinkCount> links {}; // by link and direction
   std::map<std::string, std::uint64_t> faults {};                    // packets that are no segment, by ParseFault
   Unread unread {};
+  Repeats repeats {};
   std::string fault {}; // what ended the file early
 };
 

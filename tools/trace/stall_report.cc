@@ -205,6 +205,7 @@ StallReport find_stalls(const StallOptions& options)
       const FlowBook::Found found = book.take(packet);
       if (found.flow != nullptr) ++report.segments;
       report.unread.take(packet, found.parsed);
+      report.repeats.take(packet, found.parsed);
       finder.take(event, found);
     }
   }
@@ -231,6 +232,7 @@ void write_text(const StallReport& report, const std::filesystem::path& file, st
   }
   for (const std::string& sentence : report.unread.words())
     out << sentence << '\n';
+  if (const std::string sentence = report.repeats.words(); !sentence.empty()) out << sentence << '\n';
   write_links(report, out);
   for (const FlowStory& story : report.flows)
     write_flow(story, report.first_ns, out);
@@ -243,6 +245,7 @@ void write_json(const StallReport& report, const std::filesystem::path& file, st
              { "first_ns", report.first_ns }, { "last_ns", report.last_ns }, { "flows", json::array() } };
   if (!report.fault.empty()) all["fault"] = report.fault;
   if (const auto unread = report.unread.words(); !unread.empty()) all["unread"] = unread;
+  if (const std::string sentence = report.repeats.words(); !sentence.empty()) all["repeated"] = sentence;
   if (report.set_back != 0)
     all["set_back"] = { { "times", report.set_back },
                         { "packet", report.set_back_packet },

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/trace/link_story.h"
+#include "tools/trace/repeats.h"
 #include "tools/trace/stalls.h"
 #include "tools/trace/unread.h"
 
@@ -23,6 +24,7 @@ struct StallReport
   std::int64_t set_back_by_ns = 0;   // it
   std::vector<FlowStory> flows {};
   Unread unread {};
+  Repeats repeats {};
   std::string fault {};             // what ended the file early
   std::vector<LinkMoment> links {}; // of a recording by Tandem
 };

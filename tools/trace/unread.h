@@ -22,6 +22,7 @@ public:
 private:
   std::uint64_t segments_ = 0;
   std::uint64_t cut_ = 0;                            // by the capture, within the headers
+  std::uint64_t fragments_ = 0;                      // IP fragments of TCP
   std::map<std::uint32_t, std::uint64_t> frames_ {}; // without an IP packet, by link type
 };
 

@@ -250,6 +250,13 @@ TEST(TraceCommands, WhatCannotBeReadSaysWhyAndWhatToDo)
             "1 frame has link type 9, in which no packets are found: Ethernet, raw IP, Linux cooked, BSD loopback and "
             "802.11 are read\n");
   EXPECT_EQ(said(classic(1, ethernet, ack(1000), 200)), "");
+  Packet fragment = ack(1000);
+  fragment[6] = std::byte { 0x20 }; // more fragments
+  EXPECT_EQ(
+      said(classic(1, ethernet, fragment, 200)),
+      "1 IP fragment of TCP is left out, and what it carried may read as lost: capture where packets are whole\n");
+  fragment[9] = std::byte { 17 };
+  EXPECT_EQ(said(classic(1, ethernet, fragment, 200)), "") << "UDP";
   EXPECT_EQ(said(classic(1, std::string(12, '\0') + std::string { 8, 6 }, ack(1000), 200)), "") << "ARP is no TCP";
 }
 

@@ -186,6 +186,38 @@ std::vector<test::Timed> paused()
   return packets;
 }
 
+TEST(Stalls, ACaptureAtSeveralInterfacesIsTold)
+{
+  using namespace std::chrono_literals;
+  const auto told = [](std::size_t share, Duration later)
+  {
+    std::vector<test::Timed> packets;
+    for (const test::Timed& one : test::download(40))
+    {
+      packets.push_back(one);
+      if (packets.size() % share == 0) packets.push_back({ one.at + later, one.packet });
+    }
+    const trace::test::TemporaryFile file { test::classic(packets), ".pcap" };
+    const auto said = [&](const std::vector<std::string>& words)
+    {
+      std::ostringstream out, err;
+      std::vector<std::string> arguments { "explain", file.path().string() };
+      arguments.insert(arguments.end(), words.begin(), words.end());
+      EXPECT_EQ(trace_main(arguments, out, err), 0) << err.str();
+      return out.str();
+    };
+    const bool found = said({}).find("nearly every segment is there again") != std::string::npos;
+    EXPECT_EQ(said({ "--stalls" }).find("nearly every segment is there again") != std::string::npos, found);
+    EXPECT_EQ(nlohmann::json::parse(said({ "--json" })).contains("repeated"), found);
+    EXPECT_EQ(nlohmann::json::parse(said({ "--stalls", "--json" })).contains("repeated"), found);
+    return found;
+  };
+  EXPECT_TRUE(told(1, 20us));
+  EXPECT_FALSE(told(1, 3ms)) << "as a server might, or a network";
+  EXPECT_FALSE(told(4, 20us)) << "some of them";
+  EXPECT_FALSE(told(1000, 20us));
+}
+
 TEST(Stalls, WithoutOneOfTheSynsAWindowIsNotTakenForFull)
 {
   for (const std::ptrdiff_t missing : { 0, 1 })
