@@ -22,7 +22,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
+#include <cstring>
 #include <ctime>
 #include <iostream>
 #include <optional>
@@ -274,6 +276,15 @@ void give_back_memory()
   mallopt(M_ARENA_MAX, 2);
 }
 
+// What an answer on standard output ends with.
+int written_out()
+{
+  std::cout.flush();
+  if (std::cout) return 0;
+  std::cerr << "tandemd: the output cannot be written: " << std::strerror(errno) << '\n';
+  return exit_failure;
+}
+
 int main(int argc, char** argv)
 {
   give_back_memory();
@@ -305,7 +316,7 @@ int main(int argc, char** argv)
   catch (const CLI::ParseError& error)
   {
     const int code = app.exit(error);
-    return code == 0 ? 0 : exit_bad_input;
+    return code == 0 ? written_out() : exit_bad_input;
   }
 
   try
@@ -315,7 +326,7 @@ int main(int argc, char** argv)
       for (const Complaint& each : checked(options).warnings)
         std::cerr << each.text() << '\n';
       std::cout << "the configuration is fine\n";
-      return 0;
+      return written_out();
     }
     run(options);
     return 0;

@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <sys/prctl.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <string_view>
@@ -63,6 +65,15 @@ json run_single(const Single& in)
                                                { "loss", in.loss },
                                                { "mark_ms", in.mark_ms } } }) },
                     { "flows", json::array({ flow }) } });
+}
+
+// The exit code of a run whose answer is on standard output, if it can be.
+int written_out()
+{
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0) return 0;
+  std::fprintf(stderr, "tandem-sim: the output cannot be written: %s\n", std::strerror(errno));
+  return 1;
 }
 
 } // namespace
@@ -174,7 +185,8 @@ int main(int argc, char** argv)
   }
   catch (const CLI::Success& done)
   {
-    return app.exit(done);
+    app.exit(done);
+    return written_out();
   }
   catch (const CLI::Error& error)
   {
@@ -187,5 +199,5 @@ int main(int argc, char** argv)
     return 2;
   }
   std::puts(result.dump(2).c_str());
-  return 0;
+  return written_out();
 }

@@ -21,6 +21,19 @@ test::Run tandemd(const std::string& arguments)
   return test::run(TANDEMD_PROGRAM " " + arguments);
 }
 
+TEST(Tandemd, an_answer_that_cannot_be_written_is_a_failure)
+{
+  const std::string file = testing::TempDir() + "tandemd_unwritten_test.toml";
+  std::ofstream { file } << "[links]\nwifi = \"wlan0\"\n";
+  for (const std::string& words : { std::string { "--help" }, std::string { "--version" }, "--check -c " + file })
+  {
+    EXPECT_EQ(tandemd(words).code, 0) << words;
+    const auto full = tandemd(words + " >/dev/full");
+    EXPECT_EQ(full.code, 1) << words;
+    EXPECT_THAT(full.err, HasSubstr("tandemd: the output cannot be written: No space left")) << words;
+  }
+}
+
 TEST(Tandemd, check_says_whether_a_configuration_is_fine)
 {
   const std::string file = testing::TempDir() + "tandemd_options_test.toml";

@@ -7,9 +7,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -63,7 +65,11 @@ int main(int argc, char** argv)
   }
   catch (const CLI::ParseError& e)
   {
-    return app.exit(e) == 0 ? 0 : 2;
+    if (app.exit(e) != 0) return 2;
+    std::cout.flush();
+    if (std::cout) return 0;
+    std::cerr << "tandem-air: the output cannot be written: " << std::strerror(errno) << '\n';
+    return 1;
   }
   // Before anything slow, so that no death of the parent is missed.
   const pid_t parent = ::getppid();
