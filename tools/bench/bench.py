@@ -9,6 +9,8 @@ sys.dont_write_bytecode = True  # an installed directory stays as the package le
 sys.path[:0] = [str(HERE), *(str(HERE.parent / tool) for tool in ("common", "lab", "sim"))]  # in the source tree and installed, they lie side by side
 
 from tandem_bench.cli import main  # noqa: E402
+from tandem_common.output import written_out  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with written_out("tandem bench"):
+        sys.exit(main(sys.argv[1:]))

@@ -5,9 +5,12 @@ import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # an installed directory stays as the package left it
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "common")]  # in the source tree and installed, they lie side by side
 
+from tandem_common.output import written_out  # noqa: E402
 from tandem_lab.cli import main  # noqa: E402
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with written_out("tandem lab"):
+        sys.exit(main(sys.argv[1:]))

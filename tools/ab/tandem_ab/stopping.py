@@ -6,6 +6,8 @@ import signal
 from contextlib import contextmanager
 from typing import Iterator
 
+from tandem_common import signals
+
 
 class Stopped(KeyboardInterrupt):
     """Ctrl-C or SIGTERM: the measurement ends, everything else is brought to its end."""
@@ -23,7 +25,7 @@ def by_signal(fault: BaseException | None) -> bool:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """The first signal ends the measurement; further ones must not disturb putting back and writing. What nohup(1) has ignored stays so."""
-    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+    numbers = signals.that_end()
     before = {number: signal.getsignal(number) for number in numbers}
 
     def first(*_: object) -> None:

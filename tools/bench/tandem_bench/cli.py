@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
+from tandem_common import signals
 from tandem_common.whole import unwritable
 from tandem_lab import system
 from tandem_lab.errors import BadInput, LabError
@@ -67,7 +68,9 @@ def main(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     given.within = within
     try:
-        return _main(given, list(arguments))
+        code = _main(given, list(arguments))
+        sys.stdout.flush()  # a reader that has gone is heeded here, however little there was to read
+        return code
     except BrokenPipeError:
         system.output_unread()
         return 0 if given.list else 1
@@ -204,7 +207,7 @@ class _Interrupt:
     """The first Ctrl-C or SIGTERM ends the running measurement; further ones must not disturb cleaning up and writing."""
 
     def __enter__(self) -> None:
-        self._before = {number: signal.signal(number, self._first) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        self._before = {number: signal.signal(number, self._first) for number in signals.that_end()}
 
     def _first(self, *_: object) -> None:
         for number in self._before:

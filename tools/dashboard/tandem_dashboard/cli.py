@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tandem_common import signals
 from tandem_common.control import Daemon, add_socket_option
 from tandem_common.errors import BadInput, Failure
 
@@ -92,7 +93,7 @@ def interrupt(*_: object) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in signals.that_end():
         signal.signal(number, interrupt)
     try:
         return serve(parser().parse_args(arguments))

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable
 
+from tandem_common import signals
 from tandem_common.duration import duration
 from tandem_common.errors import BadInput
 from tandem_common.provenance import commit, cpu
@@ -130,9 +131,8 @@ def in_virtual_time(arguments: list[str], options: argparse.Namespace) -> int:
 
 def at_the_end(handler: Callable[..., Any]) -> None:
     """Of a signal that asks for it: also where the terminal is closed, but not where nohup(1) has that ignored."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, handler)
+    for number in signals.that_end():
+        signal.signal(number, handler)
 
 
 def command(arguments: list[str]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Callable, Iterator
 
+from tandem_common import signals
 from tandem_common.amounts import count, size
 from tandem_common.control import Daemon
 from tandem_common.errors import BadInput, Failure
@@ -137,7 +138,7 @@ class _Whole:
 @contextmanager
 def _signals(ended: threading.Event) -> Iterator[None]:
     """Ctrl-C, the end of the terminal or of the session set `ended`; a second one is as ever."""
-    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    names = signals.that_end()
 
     def end(*_: object) -> None:
         ended.set()
