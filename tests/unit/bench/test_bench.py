@@ -157,6 +157,21 @@ def test_a_round_that_failed_as_a_whole_says_nothing_against_an_arm() -> None:
     assert judge(case(), Goal("tandem", ">=", 1.0, over="plain"), runs).word == "met"
 
 
+@pytest.mark.parametrize("sense, good", [(">=", 1.2), ("<=", 0.8)])
+def test_runs_that_succeeded_without_the_metric_are_not_left_out_in_the_arms_favour(sense: str, good: float) -> None:
+    goal = Goal("tandem", sense, 1.0, over="plain")
+    runs = made("plain", *[1.0] * 10) + made("tandem", *[good] * 8)
+    metric = case().metrics[0].name
+    without = [Run("c", "tandem", seed, 0, 1.0, {"other": 1.0}) for seed in (9, 10)]
+    verdict = judge(case(), goal, runs + without)
+    assert (verdict.word, verdict.note, verdict.lacking, verdict.failed) == ("undecided", f"met but for 2 runs without {metric} of tandem", 2, 0)
+    assert judge(case(), goal, runs + without[:1] + failing("tandem", 10)).note == f"met but for 1 failed run and 1 run without {metric} of tandem"
+    assert judge(case(), goal, runs[:8] + runs[10:] + without).word == "met", "the other arm has none either: the pair says nothing"
+    worked_out = [Run("c", "tandem", seed, 0, 1.0, {metric: good}, {"derived": True}) for seed in range(1, 9)]
+    measured = [Run("c", "tandem", seed, 0, 1.0, {"other": 1.0}) for seed in range(1, 11)]
+    assert judge(case(), goal, made("plain", *[1.0] * 10) + measured + worked_out).word == "met", "what is worked out of several runs"
+
+
 @pytest.mark.parametrize("statistic, sense, bound", [("minimum", ">=", 0.9), ("sum", "<=", 9.0), ("maximum", "<=", 1.0)])
 def test_the_worst_run_and_a_count_know_nothing_of_a_run_that_failed(statistic: str, sense: str, bound: float) -> None:
     metric = Metric("each", "", samples="each", statistic=statistic)

@@ -29,7 +29,7 @@ class Goal:
                 `tolerance_cap`) is met "within the resolution", and said so. Without it, the bound is strict.
 
     A bound inside the confidence interval of the ratio is "undecided", neither met nor missed; with a noise arm the ratio is met within the
-    resolution when its interval ends no further below than `tolerance_cap`. So is what only the failed runs of `arm` could turn.
+    resolution when its interval ends no further below than `tolerance_cap`. So is what only the failed runs of `arm`, or those without the metric, could turn.
     """
 
     arm: str

@@ -51,7 +51,7 @@ def document(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts:
     goals = [{"case": v.case, "metric": v.metric, "goal": v.goal.sentence, "arm": v.goal.arm, "over": v.goal.over, "sense": v.goal.sense,
               "bound": v.goal.bound, "value": v.value, "ci95": v.ci, "pairs": v.pairs, "resolution": v.resolution,
               "status": "met" if v.met else "undecided" if v.undecided else "missed", "within_resolution": v.within_resolution, "claimed": v.claimed,
-              "more_rounds": v.more, "failed_runs": v.failed} for v in verdicts]
+              "more_rounds": v.more, "failed_runs": v.failed, "runs_without": v.lacking} for v in verdicts]
     return {"bench": bench.name, "summary": bench.summary, "header": dict(header), "interrupted": interrupted,
             "cases": [{"case": case.name, "published": case.published, "arms": [arm.name for arm in case.arms], "rounds": case.seeds,
                        "parameters": dict(case.parameters)} for case in cases],

@@ -122,6 +122,7 @@ class Verdict:
     more: int | None = None  # further rounds that would decide it, by how it went so far; None: no number in sight
     counted: str = "pair"  # what `pairs` counts
     failed: int = 0  # runs of the goal's arm that failed, without which it would be met: it is undecided for their sake
+    lacking: int = 0  # and runs of it that succeeded without a value of this metric
 
     @property
     def word(self) -> str:
@@ -138,8 +139,10 @@ class Verdict:
         """What must be said beside the word; empty when nothing must."""
         if self.value is None:
             return ""
-        if self.failed:
-            return f"met but for {self.failed} failed run{'' if self.failed == 1 else 's'} of {self.goal.arm}"
+        if self.failed or self.lacking:
+            left_out = [f"{self.failed} failed run{'' if self.failed == 1 else 's'}"] if self.failed else []
+            left_out += [f"{self.lacking} run{'' if self.lacking == 1 else 's'} without {self.metric}"] if self.lacking else []
+            return f"met but for {' and '.join(left_out)} of {self.goal.arm}"
         if not self.claimed:
             return f"{self.pairs} {self.counted}{'' if self.pairs == 1 else 's'}: no interval"
         if self.undecided:
@@ -165,28 +168,42 @@ def _standing(goal: Goal, value: float, ci: tuple[float, float] | None, allowed:
 def judge(case: Case, goal: Goal, runs: Sequence[Run]) -> Verdict:
     """How a goal stands after these runs: met or missed when the whole interval says so, undecided when it contains the bound.
 
-    A failed run of the goal's arm has no figure and may have had any: what is met only where the worst is not assumed of it is undecided.
+    A failed run of the goal's arm has no figure and may have had any, and so has one that succeeded without this metric: what is met only where the worst is not
+    assumed of them is undecided.
     """
     verdict = _judge_good(case, goal, runs)
-    failed = _failed_alone(case, goal, runs)
-    if not verdict.met or not failed:
-        return verdict
     metric = goal.metric or case.metrics[0].name
+    failed, lacking = _failed_alone(case, goal, runs), _lacking_alone(case, goal, metric, runs)
+    if not verdict.met or not failed | lacking:
+        return verdict
     if any(entry.name == metric and entry.samples for entry in case.metrics):
         holds = False
     else:
         worst = -math.inf if goal.sense == ">=" else math.inf
         values = paired_ratios(runs, case.name, goal.arm, goal.over, metric) if goal.over else values_of(runs, case.name, goal.arm, metric)
-        spread = Spread.of([*values.values(), *[worst] * len(failed)])
+        spread = Spread.of([*values.values(), *[worst] * len(failed | lacking)])
         assert spread
         holds = _standing(goal, spread.median, spread.ci, min(verdict.resolution or 0.0, goal.tolerance_cap))["met"]
-    return verdict if holds else replace(verdict, met=False, within_resolution=False, undecided=True, failed=len(failed))
+    return verdict if holds else replace(verdict, met=False, within_resolution=False, undecided=True, failed=len(failed), lacking=len(lacking - failed))
 
 
 def _failed_alone(case: Case, goal: Goal, runs: Iterable[Run]) -> set[int]:
     """The seeds on which the goal's arm failed and that over which it is measured did not."""
     other = seeds_measured(runs, case.name, goal.over) if goal.over else None
     return {run.seed for run in runs if run.case == case.name and run.arm == goal.arm and run.error is not None and (other is None or run.seed in other)}
+
+
+def _lacking_alone(case: Case, goal: Goal, metric: str, runs: Sequence[Run]) -> set[int]:
+    """The seeds on which a run of the goal's arm succeeded without the metric that its others have, and that of the other arm has it. Not of what is worked out of
+    several runs, or is a list of samples, which may be empty."""
+    if any(entry.name == metric and entry.samples for entry in case.metrics):
+        return set()
+    own = [run for run in runs if run.case == case.name and run.arm == goal.arm and run.error is None and not run.details.get("derived")]
+    if not any(metric in run.values for run in own):
+        return set()
+    other = values_of(runs, case.name, goal.over, metric) if goal.over else None
+    have = values_of(runs, case.name, goal.arm, metric)
+    return {run.seed for run in own if run.seed not in have and (other is None or run.seed in other)}
 
 
 def _judge_good(case: Case, goal: Goal, runs: Sequence[Run]) -> Verdict:
