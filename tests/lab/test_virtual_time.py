@@ -192,6 +192,17 @@ def test_results_begin_with_what_was_there(tmp_path: Path) -> None:
     assert (tmp_path / "new/below/file").stat().st_mode & 0o777 == 0o700
 
 
+def test_a_directory_removed_and_made_anew_has_nothing_of_the_old_one(tmp_path: Path) -> None:
+    """The overlay's own mark says so."""
+    (tmp_path / "d" / "below").mkdir(parents=True)
+    for name in ("d/old", "d/below/old", "file"):
+        (tmp_path / name).write_text("before")
+    done = lab("run", "plain", "--no-air", "--time", "virtual", "--results", str(tmp_path), "--cmd", "sh", "-c",
+               f"cd {tmp_path}; rm -r d file; mkdir -p d/below file; echo x >d/below/fresh; echo x >file/fresh")
+    assert done.returncode == 0, done.stderr
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["d", "d/below", "d/below/fresh", "file", "file/fresh"]
+
+
 def test_results_for_a_full_disk_come_out_whole_or_not_at_all(small_disk: Path) -> None:
     done = lab("run", "plain", "--no-air", "--time", "virtual", "--results", str(small_disk), "--cmd", "sh", "-c",
                f"echo whole >{small_disk}/first; head -c 3000000 /dev/urandom >{small_disk}/second")

@@ -38,7 +38,8 @@ def test_good_values_are_taken(tmp_path: Path) -> None:
     assert (read.seed, read.duration, read.uplinks["ap1"]) == (7, 1.5, scenario.Uplink(2.5e6, 100, 3))
 
 
-@pytest.mark.parametrize("text, value", [("0.01", 0.01), ("true", True), ("60ms", "60ms"), ("{ p = 0.1, r = 1 }", {"p": 0.1, "r": 1}), ("nan", "nan"), ("-inf", "-inf"), ("2026-01-01", "2026-01-01")])
+@pytest.mark.parametrize("text, value", [("0.01", 0.01), ("true", True), ("60ms", "60ms"), ("{ p = 0.1, r = 1 }", {"p": 0.1, "r": 1}), ("nan", "nan"), ("-inf", "-inf"), ("2026-01-01", "2026-01-01"),
+    ("{ p = nan }", "{ p = nan }"), ("[2026-01-01]", "[2026-01-01]"), ("[0.5, 1]", [0.5, 1])])
 def test_a_value_is_one_that_the_emulator_can_be_told(text: str, value: object) -> None:
     """`tandem lab set wifi.loss 2026-01-01` ended in a traceback, "nan" in words about JSON."""
     assert scenario.parse_value(text) == value

@@ -14,7 +14,7 @@ TOOLS = Path(__file__).resolve().parents[3] / "tools"
 sys.path.insert(0, str(TOOLS / "lab"))
 
 from tandem_lab import Lab, api, cli  # noqa: E402
-from tandem_lab import life, system, topology  # noqa: E402
+from tandem_lab import life, supervisor, system, topology, virtual_guest, virtual_machine  # noqa: E402
 from tandem_lab.errors import BadInput, LabError  # noqa: E402
 
 
@@ -123,3 +123,94 @@ def test_a_word_that_is_no_setting_is_wrong_usage_of_the_evaluation_in_the_lab()
     """It was a traceback."""
     done = subprocess.run([sys.executable, "-B", str(TOOLS / "ab" / "over_lab.py"), "--set", "nonsense", "--", "offload"], capture_output=True, text=True)
     assert done.returncode == 2 and "--set nonsense: allowed" in done.stderr
+
+
+@pytest.mark.parametrize("file", ["/run/x.toml", "/var/run/x.toml", "/dev/shm/x.toml"])
+def test_a_scenario_that_the_guest_does_not_see_is_refused_before_it_starts(monkeypatch, capsys, file: str) -> None:
+    """The guest said that there is no such file."""
+    monkeypatch.setattr(cli.scenario, "find", lambda _: Path(file).resolve())
+    monkeypatch.setattr(virtual_machine, "run", lambda *_, **__: pytest.fail("a guest was started"))
+    monkeypatch.setattr(cli.os, "geteuid", lambda: 0)
+    monkeypatch.delenv("TANDEM_VIRTUAL", raising=False)
+    assert cli.main(["run", file, "--time", "virtual"]) == 2
+    assert f"scenario {file}: a lab in virtual time has a /" in (said := capsys.readouterr().err) and "of its own and does not see this file" in said
+
+
+def test_a_directory_that_the_guest_does_not_see_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(virtual_machine, "requirements", lambda: None)
+    monkeypatch.setattr(virtual_machine.subprocess, "Popen", lambda *_, **__: pytest.fail("a guest was started"))
+    with pytest.raises(BadInput, match="/proc of its own and does not see this directory"):
+        virtual_machine.Machine(["true"], seed=1, cpu=0, directory=Path("/proc"))
+    assert virtual_machine.hidden(Path("/tmp/run/x")) == virtual_machine.hidden(Path("/runner")) == ""
+
+
+def results_of(tmp_path: Path) -> virtual_guest._Results:
+    made = object.__new__(virtual_guest._Results)
+    made._directory, made._outside, made._written = "/results", str(tmp_path / "outside"), str(tmp_path / "written")
+    return made
+
+
+def test_a_directory_made_anew_brings_nothing_of_the_old_one(monkeypatch, tmp_path: Path) -> None:
+    """Old and new files were mixed outside."""
+    for path in ("outside/made/old", "outside/made/both", "outside/made/below/old", "outside/merged/old", "outside/was-directory/old", "written/made/both", "written/made/below/fresh",
+                 "written/merged/fresh", "written/was-directory", "outside/was-file", "written/was-file/fresh"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    monkeypatch.setattr(virtual_guest, "_made_anew", lambda path: path.endswith("/made"))  # as the overlay marks it; below it nothing is marked
+    assert results_of(tmp_path).bring_out() == ""
+    outside = tmp_path / "outside"
+    assert sorted(str(path.relative_to(outside)) for path in outside.rglob("*") if path.is_file()) == [
+        "made/below/fresh", "made/both", "merged/fresh", "merged/old", "was-directory", "was-file/fresh"]
+    assert (outside / "made/both").read_text() == "written/made/both"
+
+
+class Played:
+    """A control socket whose events come as given, and then is gone."""
+
+    def __init__(self, events: list[dict]):
+        self._events = events
+
+    def fileno(self) -> int:
+        return os.open("/dev/null", os.O_RDONLY)
+
+    def pending(self):
+        yield from self._events
+        raise LabError("the emulator closed the connection")
+
+
+def watched(monkeypatch, events: list[dict], carried_out) -> list[dict]:
+    noted: list[dict] = []
+    made = object.__new__(supervisor.Supervisor)
+    made.processes, made.control, made.state = [], Played(events), type("State", (), {"directory": Path("/state")})()
+    monkeypatch.setattr(made, "_carry_out", carried_out, raising=False)
+    monkeypatch.setattr(made, "_note", noted.append, raising=False)
+    monkeypatch.setattr(supervisor.selectors, "DefaultSelector", lambda: type("Selector", (), {"register": lambda *_: None, "unregister": lambda *_: None, "select": lambda *_, **__: [1]})())
+
+    def stop(_: float) -> None:
+        raise supervisor._Stop
+
+    monkeypatch.setattr(supervisor.time, "sleep", stop)
+    with pytest.raises(supervisor._Stop):
+        made.stay()
+    return noted
+
+
+def test_an_event_that_fails_is_told_and_those_behind_it_are_carried_out(monkeypatch) -> None:
+    """It was taken for the loss of the control socket: later handoffs of the timeline were dropped."""
+    def carried_out(event: dict) -> None:
+        if event["event"] == "handoff":
+            raise LabError("no such route")
+
+    noted = watched(monkeypatch, [{"event": "handoff"}, {"event": "nat", "value": True}], carried_out)
+    assert noted == [{"event": "fault", "what": "handoff was not carried out: no such route"}, {"event": "nat", "value": True},
+                     {"event": "fault", "what": "the emulator closed the connection"}]
+
+
+def test_a_fault_of_the_supervisor_is_told_and_the_lab_stays(monkeypatch, capsys) -> None:
+    """The lab vanished, its log with it, and nobody was told why."""
+    def carried_out(event: dict) -> None:
+        raise KeyError("ap")
+
+    noted = watched(monkeypatch, [{"event": "handoff"}], carried_out)
+    assert noted == [{"event": "fault", "what": "the supervisor carries out nothing more: KeyError: 'ap'; see /state/supervisor.log"}]
+    assert "Traceback" in capsys.readouterr().err

@@ -102,7 +102,13 @@ def parse_value(text: str) -> Any:
         value = tomllib.loads(f"v = {text}")["v"]
     except tomllib.TOMLDecodeError:
         return text
-    return value if isinstance(value, (bool, int, str, list, dict)) or isinstance(value, float) and math.isfinite(value) else text
+    return value if _can_be_told(value) else text
+
+
+def _can_be_told(value: Any) -> bool:
+    if isinstance(value, (list, dict)):
+        return all(map(_can_be_told, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, (bool, int, str)) or isinstance(value, float) and math.isfinite(value)
 
 
 def parse_override(word: str) -> tuple[str, Any]:

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,25 @@ class Supervisor:
         elif kind in ("nat", "source_filter"):
             self.gateway.apply(**{kind: bool(event["value"])})
 
+    def _happened(self, event: dict[str, Any]) -> None:
+        try:
+            self._carry_out(event)
+        except LabError as error:  # of this event alone
+            self._note({"event": "fault", "what": f"{event.get('event')} was not carried out: {error}"})
+        else:
+            self._note(event)
+
+    def stay(self) -> None:
+        """Watches until a signal asks to stop. After a fault of its own the lab stays, and says so: its users would never know what took it away."""
+        try:
+            self.watch()
+        except Exception as error:
+            with suppress(OSError):  # a disk that is full, perhaps
+                traceback.print_exc()
+                self._note({"event": "fault", "what": f"the supervisor carries out nothing more: {type(error).__name__}: {error}; see {self.state.directory / 'supervisor.log'}"})
+            while True:
+                time.sleep(0.25)
+
     def watch(self) -> None:
         """Runs until a signal asks to stop."""
         selector = selectors.DefaultSelector()
@@ -129,8 +149,7 @@ class Supervisor:
                 try:
                     for event in self.control.pending():
                         if "event" in event:
-                            self._carry_out(event)
-                            self._note(event)
+                            self._happened(event)
                 except LabError as error:
                     selector.unregister(self.control)
                     self.control = None
@@ -178,7 +197,7 @@ def main(prefix: str, descriptor: int) -> int:
         supervisor = Supervisor(prefix)
         supervisor.build()
         _report(descriptor, {"ready": True})
-        supervisor.watch()
+        supervisor.stay()
     except _Stop:
         pass
     except LabError as error:

@@ -28,6 +28,18 @@ def _append(path: str, data: bytes) -> None:
         file.write(data)
 
 
+def _remove(path: str) -> None:
+    shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+
+
+def _made_anew(directory: str) -> bool:
+    """Whether it hides what the overlay has below it: the command removed a directory and made one of the same name."""
+    try:
+        return os.getxattr(directory, "trusted.overlay.opaque", follow_symlinks=False) == b"y"
+    except OSError:
+        return False  # it has no such mark
+
+
 class _Results:
     """A directory of the machine that the command may write to. What it writes is kept in memory and brought out at the end: a disk that is
     full, or a run that is killed, leaves no half of a file."""
@@ -44,27 +56,33 @@ class _Results:
     def bring_out(self) -> str:
         """Each file whole or not at all. Gives what went wrong, naming the place; empty when nothing did."""
         try:
-            self._bring_out("")
+            self._bring_out("", anew=False)
         except OSError as error:
             name = str(error.filename or self._outside).replace(self._outside, self._directory)
             return f"{name}: {error.strerror}"
         return ""
 
-    def _bring_out(self, below: str) -> None:
+    def _bring_out(self, below: str, anew: bool) -> None:
+        """`anew`: the directory was made by the command, and what lies outside under its name is none of it."""
+        if anew:
+            for name in set(os.listdir(self._outside + below)) - set(os.listdir(self._written + below)):
+                _remove(f"{self._outside}{below}/{name}")
         for entry in sorted(os.scandir(self._written + below), key=lambda entry: entry.name):
             target = f"{self._outside}{below}/{entry.name}"
             mode = entry.stat(follow_symlinks=False).st_mode
+            if os.path.lexists(target) and stat.S_ISDIR(mode) != stat.S_ISDIR(os.lstat(target).st_mode):
+                _remove(target)
             if stat.S_ISDIR(mode):
                 os.makedirs(target, exist_ok=True)
-                self._bring_out(f"{below}/{entry.name}")
+                self._bring_out(f"{below}/{entry.name}", anew or _made_anew(entry.path))
             elif stat.S_ISREG(mode):
                 self._copy(entry.path, target, stat.S_IMODE(mode))
             elif stat.S_ISLNK(mode):
                 if os.path.lexists(target):
                     os.unlink(target)
                 os.symlink(os.readlink(entry.path), target)
-            elif stat.S_ISCHR(mode):  # the overlay's mark of what was removed
-                shutil.rmtree(target) if os.path.isdir(target) and not os.path.islink(target) else os.unlink(target)
+            elif stat.S_ISCHR(mode) and os.path.lexists(target):  # the overlay's mark of what was removed
+                _remove(target)
 
     @staticmethod
     def _copy(source: str, target: str, mode: int) -> None:
@@ -140,4 +158,5 @@ def main(shared: str) -> None:
     ctypes.CDLL(None).reboot(_POWER_OFF)
 
 
-main(sys.argv[1])
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -142,6 +142,11 @@ def requirements() -> kernels.Kernel:
     return kernel
 
 
+def hidden(path: Path) -> str:
+    """The directory of the machine that a path lies in and the guest does not see, as it has one of its own there (_INIT); empty when it sees the path."""
+    return next((place for place in ("/dev", "/proc", "/run", "/sys") if path.resolve().is_relative_to(place)), "")
+
+
 class Machine:
     """A guest at work. It ends with this object's process at the latest, and leaves nothing."""
 
@@ -157,6 +162,9 @@ class Machine:
         """
         kernel = requirements()
         limit = spin_limit()
+        here = (directory or Path.cwd()).resolve()
+        if (place := hidden(here)) and not any(here.is_relative_to(results.resolve()) for results in directories):
+            raise BadInput(f"virtual time: {here}: a lab in virtual time has a {place} of its own and does not see this directory; run it in another one")
         for results in directories:
             try:
                 results.mkdir(parents=True, exist_ok=True)
