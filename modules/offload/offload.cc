@@ -89,8 +89,9 @@ std::span<const RetiredKnob> Offload::retired_knobs() const
 
 Interest Offload::interest() const
 {
-  // Echoes validate the path and give the RTT, without which no window is known.
-  return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data };
+  // Echoes validate the path and give the RTT, without which no window is known. The radio tells whether the air is
+  // full; its sources are open for whoever wants that.
+  return { .decide = traffic::egress_pure_ack, .observe = traffic::ingress_data, .radio = true };
 }
 
 } // namespace tandem::offload

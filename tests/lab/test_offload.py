@@ -196,3 +196,22 @@ def test_acks_leave_by_both_links_where_cellular_is_too_slow_alone(make_lab, mod
                 break
         assert decisions(daemon)["offload: by cellular as well"] > 50
         clean(daemon)
+
+
+def test_acks_are_left_out_only_where_the_air_is_full(make_lab, module_needed):
+    """Behind a wire that carries a third of what the air does nothing is saved by them (docs/results/thin-uplinks.md)."""
+    lab = make_lab("plain", overrides={"cell.nat": True, "wan.rate_down": "8Mbit", "wan.queue_down": 200})
+
+    def left_out(config: dict) -> int:
+        with lab.daemon(["offload"], config) as daemon:
+            result = lab.download("random", sha256=True)
+            assert result.error is None and result.sha256 == lab.random_file["sha256"]
+            clean(daemon)
+            return decisions(daemon).get("offload: repeated by the next ACK", 0)
+
+    survey = {"links": {"radio": f"lab:{lab.directory / 'frames.sock'}"}}
+    unknown, room = left_out({}), left_out(survey)
+    lab.set("wifi.rate", "6")
+    full = left_out(survey)
+    # In the first second of a download no survey is known.
+    assert unknown > 300 and full > 300 and room < unknown / 3, (unknown, room, full)
