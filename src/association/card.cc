@@ -106,7 +106,8 @@ std::optional<Card::View> Card::look(const std::string& interface)
   // The other links of the same association are no other access points.
   if (view.ap && heard_of(view.heard, *view.ap) != nullptr)
     std::erase_if(view.heard, [&](const Heard& one) { return one.ap != *view.ap && ours.contains(one.ap); });
-  if (view.ap) view.links = std::move(ours);
+  // Asked one after the other: the card may have moved in between.
+  if (view.ap && ours.contains(*view.ap)) view.links = std::move(ours);
   problem_.clear();
   return view;
 }

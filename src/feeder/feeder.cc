@@ -85,6 +85,7 @@ void Feeder::follow_own(const Slot& slot)
   own_ = *own;
   air_ = AirLog { own_ };
   estimator_.set_own({ own_ });
+  load_ = OwnLoad { own_ };
 }
 
 void Feeder::read(Slot& slot, Tick now, std::vector<RadioEvent>& events)

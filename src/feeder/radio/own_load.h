@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace tandem::feeder
 {
@@ -23,9 +24,8 @@ public:
   void take(const StationStats& stats, Tick at)
   {
     if (!stats.rx_bytes) return;
-    counted_by_driver_ = true;
-    // Another access point's counter, or one that has wrapped.
-    if (*stats.rx_bytes < bytes_) began_.reset();
+    // The first one; another access point's counter, or one that has wrapped.
+    if (!std::exchange(counted_by_driver_, true) || *stats.rx_bytes < bytes_) began_.reset();
     bytes_ = *stats.rx_bytes;
     look(at);
   }

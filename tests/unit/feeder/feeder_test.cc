@@ -331,10 +331,11 @@ TEST_F(FeederTest, frames_are_for_us_at_the_address_that_we_have_now)
   Feeder feeder = make();
   radio.own = Mac { 6, 0, 0, 0, 0, 9 };
   Tick now { 10s };
-  for (std::uint16_t i = 0; i < 30; ++i, now += 10ms)
+  for (std::uint16_t i = 0; i < 130; ++i, now += 10ms)
   {
     Frame frame = data(i);
     frame.receiver = *radio.own;
+    frame.bytes = 1500;
     radio.next.push_back({ .at = now, .what = frame });
     feeder.receive(now, events);
   }
@@ -342,6 +343,8 @@ TEST_F(FeederTest, frames_are_for_us_at_the_address_that_we_have_now)
   EXPECT_EQ(events.back().kind, RadioEventKind::heard);
   ASSERT_TRUE(feeder.current());
   EXPECT_EQ(feeder.current()->basis, Basis::frames);
+  ASSERT_TRUE(feeder.radio()->received);
+  EXPECT_GT(*feeder.radio()->received, 0);
 }
 
 // Forged, or by another link of the same access point (802.11be): what is known of this association stays.

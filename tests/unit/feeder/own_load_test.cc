@@ -88,5 +88,14 @@ TEST_F(OwnLoadTest, WhereTheDriverCountsFramesDoNot)
   EXPECT_NEAR(*load_.share(now_, 1ms), 0.1, 0.001);
 }
 
+TEST_F(OwnLoadTest, WhatTheDriverCountedBeforeIsNoLoad)
+{
+  hear(1500, 2500ms);
+  count(150'000, 500ms);
+  EXPECT_NEAR(*load_.share(now_, 1ms), 0.1, 0.002) << "as was heard";
+  count(150'000, 2s);
+  EXPECT_NEAR(*load_.share(now_, 1ms), 0.1, 0.001);
+}
+
 } // namespace
 } // namespace tandem::feeder
