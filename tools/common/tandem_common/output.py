@@ -54,6 +54,9 @@ def written_out(program: str) -> Iterator[None]:
         fault = _fault()
     except SystemExit as ended:
         code, fault = ended.code, _fault()
+        # From Python 3.12 on argparse says nothing of help that could not be written, and an unbuffered stream keeps nothing of it.
+        if fault is None and code in (None, 0) and not isinstance(raw.problem, BrokenPipeError):
+            fault = raw.problem
         if fault is None:
             raise
     except OSError as error:

@@ -132,6 +132,7 @@ class Supervisor:
         except Exception as error:
             with suppress(OSError):  # a disk that is full, perhaps
                 traceback.print_exc()
+            with suppress(OSError):
                 self._note({"event": "fault", "what": f"the supervisor carries out nothing more: {type(error).__name__}: {error}; see {self.state.directory / 'supervisor.log'}"})
             while True:
                 time.sleep(0.25)
