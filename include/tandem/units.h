@@ -22,6 +22,12 @@ using Duration = std::chrono::nanoseconds;
 using Tick =
     Monotonic::time_point; // nanoseconds since an arbitrary start (CLOCK_MONOTONIC when live, 0 in the simulator)
 
+// The time line in whole milliseconds, for the state of a flow, which is small: it wraps after 49 days.
+constexpr std::uint32_t clock_ms(Tick at)
+{
+  return static_cast<std::uint32_t>(at.time_since_epoch() / std::chrono::milliseconds { 1 });
+}
+
 // A data rate in bits per second.
 struct Rate
 {

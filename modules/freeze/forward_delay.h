@@ -2,6 +2,8 @@
 // two, above its least of all.
 #pragma once
 
+#include "modules/freeze/least_lately.h"
+
 #include <tandem/seq.h>
 #include <tandem/units.h>
 
@@ -9,7 +11,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
 #include <optional>
 
 namespace tandem::freeze
@@ -30,19 +31,15 @@ public:
     {
       begun_ = true;
       first_ = offset;
-      began_ = raised_ = turn_ = clock;
+      began_ = raised_ = clock;
+      lately_.restart(clock);
     }
     const auto delay = static_cast<std::int32_t>(offset - first_);
     // A queue that has just filled is no other clock: it is looked at again.
     const std::uint32_t passed = clock - began_;
     if (!agrees_ && passed >= settle) agrees_ = std::abs(std::int64_t { delay }) < passed / 4;
-    if (const std::uint32_t lasted = clock - turn_; lasted >= span)
-    {
-      before_ = lasted < 2 * span ? now_ : none;
-      now_ = none;
-      turn_ = clock;
-    }
-    now_ = std::min(now_, delay);
+    static_cast<void>(lately_.turns(clock));
+    lately_.take(delay);
     const std::uint32_t rise = (clock - raised_) / parting;
     raised_ += rise * parting;
     base_ = std::min(base_ + static_cast<std::int32_t>(rise), delay);
@@ -52,20 +49,19 @@ public:
   std::optional<double> delay() const
   {
     if (!agrees_) return {};
-    return static_cast<double>(std::max(std::int64_t { std::min(now_, before_) } - base_, std::int64_t { 0 })) * 1e-3;
+    return static_cast<double>(std::max(std::int64_t { lately_.least() } - base_, std::int64_t { 0 })) * 1e-3;
   }
 
 private:
   static constexpr std::uint32_t settle = 500; // ms, for a clock to show its pace
-  static constexpr std::uint32_t span = 100;   // ms, as StandingDelay's
   // ms, in which clocks that part by 200 ppm do so by one. The least rises by as much: a queue may stand for minutes.
   static constexpr std::uint32_t parting = 5000;
-  static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
 
   std::uint32_t first_ = 0; // this host's clock less the server's, ms, at the first ACK
   std::uint32_t began_ = 0; // when that was
-  std::uint32_t turn_ = 0, raised_ = 0;
-  std::int32_t now_ = none, before_ = none, base_ = 0; // ms more than at the first ACK
+  std::uint32_t raised_ = 0;
+  LeastLately<std::int32_t> lately_ {}; // ms more than at the first ACK
+  std::int32_t base_ = 0;               // likewise
   bool begun_ = false;
   bool agrees_ = false; // the server's clock ticks in milliseconds
 };

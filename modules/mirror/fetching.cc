@@ -17,21 +17,16 @@ constexpr std::uint32_t reordering = 3;         // segments held behind a hole (
 constexpr std::uint32_t timeout_for_fill = 200; // ms until a fill that nothing came of is counted
 constexpr std::uint8_t not_taken_allowed = 3;
 
-std::uint32_t ms(Tick at)
-{
-  return static_cast<std::uint32_t>(at.time_since_epoch() / 1ms);
-}
-
 // Since then; the 16 bits are enough for a minute.
 std::uint32_t age(const State::Hole& hole, Tick now)
 {
-  return static_cast<std::uint16_t>(static_cast<std::uint16_t>(ms(now)) - hole.at);
+  return static_cast<std::uint16_t>(static_cast<std::uint16_t>(clock_ms(now)) - hole.at);
 }
 
 void enter(State& state, std::size_t i, Stage stage, Tick now)
 {
   state.stage[i] = stage;
-  state.holes[i].at = static_cast<std::uint16_t>(ms(now));
+  state.holes[i].at = static_cast<std::uint16_t>(clock_ms(now));
 }
 
 // How long a hole may be mere reordering. Linux waits as long (RACK, RFC 8985 6.2).
@@ -62,7 +57,8 @@ bool overdue(std::uint32_t age, const FlowView& flow)
 
 bool backs_off(State& state, Tick now)
 {
-  if (state.backing_off && static_cast<std::int32_t>(ms(now) - state.back_off_until) >= 0) state.backing_off = false;
+  if (state.backing_off && static_cast<std::int32_t>(clock_ms(now) - state.back_off_until) >= 0)
+    state.backing_off = false;
   return state.backing_off;
 }
 
@@ -70,7 +66,7 @@ void back_off(State& state, Tick now)
 {
   constexpr std::uint32_t shortest = 2000; // ms
   constexpr std::uint8_t most = 5;         // doublings: a minute
-  state.back_off_until = ms(now) + (shortest << std::min(state.back_offs, most));
+  state.back_off_until = clock_ms(now) + (shortest << std::min(state.back_offs, most));
   state.backing_off = true;
   state.outcome_count = 0;
   bump(state.back_offs);

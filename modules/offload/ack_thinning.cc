@@ -52,7 +52,7 @@ bool counts_acks(const FlowView& flow)
 // one after others that passed unseen.
 void AckThinning::count(const FlowView& flow, Tick now)
 {
-  const auto clock = static_cast<std::uint32_t>(now.time_since_epoch() / 1ms);
+  const auto clock = clock_ms(now);
   const bool unseen = clock - std::exchange(seen, clock) >= unseen_from;
   const auto so_far = static_cast<std::uint32_t>(flow.bytes_delivered);
   const std::uint32_t more = so_far - std::exchange(delivered, so_far);
@@ -80,9 +80,11 @@ Duration AckThinning::sparse_back_off()
 bool AckThinning::air_has_room(const FlowView& flow, const LinkStates& links)
 {
   const std::optional<RadioState>& radio = links[static_cast<std::size_t>(flow.link)].radio;
-  if (!radio || !(radio->busy || radio->received)) return false;
+  if (!radio) return false;
+  const std::optional<float>& share = radio->busy ? radio->busy : radio->received;
+  if (!share) return false;
   const Full& full = radio->busy ? in_use : by_us;
-  air_full = radio->busy.value_or(radio->received.value_or(0)) >= (air_full ? full.until : full.from);
+  air_full = *share >= (air_full ? full.until : full.from);
   return !air_full;
 }
 
