@@ -1,5 +1,6 @@
 // tandemd: read the configuration, take the lock, give up privileges, run the packet loop.
 #include "src/control/server.h"
+#include "src/control/standard_output.h"
 #include "src/daemon/config.h"
 #include "src/daemon/engine.h"
 #include "src/daemon/evidence_driver.h"
@@ -22,9 +23,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
-#include <cstring>
 #include <ctime>
 #include <iostream>
 #include <optional>
@@ -276,15 +275,6 @@ void give_back_memory()
   mallopt(M_ARENA_MAX, 2);
 }
 
-// What an answer on standard output ends with.
-int written_out()
-{
-  std::cout.flush();
-  if (std::cout) return 0;
-  std::cerr << "tandemd: the output cannot be written: " << std::strerror(errno) << '\n';
-  return exit_failure;
-}
-
 int main(int argc, char** argv)
 {
   give_back_memory();
@@ -316,7 +306,7 @@ int main(int argc, char** argv)
   catch (const CLI::ParseError& error)
   {
     const int code = app.exit(error);
-    return code == 0 ? written_out() : exit_bad_input;
+    return code == 0 ? control::written_out("tandemd") : exit_bad_input;
   }
 
   try
@@ -326,7 +316,7 @@ int main(int argc, char** argv)
       for (const Complaint& each : checked(options).warnings)
         std::cerr << each.text() << '\n';
       std::cout << "the configuration is fine\n";
-      return written_out();
+      return control::written_out("tandemd");
     }
     run(options);
     return 0;

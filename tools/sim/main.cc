@@ -1,14 +1,13 @@
 // tandem-sim: one simulation in virtual time; prints what came of it as JSON.
+#include "src/control/standard_output.h"
 #include "tools/sim/rate_commands.h"
 #include "tools/sim/scenarios.h"
 
 #include <CLI/CLI.hpp>
 #include <sys/prctl.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <string_view>
@@ -65,15 +64,6 @@ json run_single(const Single& in)
                                                { "loss", in.loss },
                                                { "mark_ms", in.mark_ms } } }) },
                     { "flows", json::array({ flow }) } });
-}
-
-// The exit code of a run whose answer is on standard output, if it can be.
-int written_out()
-{
-  std::cout.flush();
-  if (std::cout && std::fflush(stdout) == 0) return 0;
-  std::fprintf(stderr, "tandem-sim: the output cannot be written: %s\n", std::strerror(errno));
-  return 1;
 }
 
 } // namespace
@@ -186,7 +176,7 @@ int main(int argc, char** argv)
   catch (const CLI::Success& done)
   {
     app.exit(done);
-    return written_out();
+    return tandem::control::written_out("tandem-sim");
   }
   catch (const CLI::Error& error)
   {
@@ -199,5 +189,5 @@ int main(int argc, char** argv)
     return 2;
   }
   std::puts(result.dump(2).c_str());
-  return written_out();
+  return tandem::control::written_out("tandem-sim");
 }

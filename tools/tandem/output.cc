@@ -1,9 +1,9 @@
 #include "tools/tandem/output.h"
 
+#include "src/control/standard_output.h"
 #include "tools/tandem/client.h"
 
 #include <cerrno>
-#include <cstring>
 #include <iostream>
 
 namespace tandem::cli
@@ -18,11 +18,8 @@ std::string pretty(const json& value, int indent)
 
 std::optional<std::string> output_problem()
 {
-  std::cout.flush();
-  if (std::cout) return std::nullopt;
-  if (errno == EPIPE) return ""; // SIGPIPE is ignored here, and whoever reads has had enough
-  const std::string reason = errno == 0 ? "" : std::string { ": " } + std::strerror(errno);
-  return "the output cannot be written" + reason;
+  if (control::output_written()) return std::nullopt;
+  return errno == EPIPE ? "" : control::output_fault(); // SIGPIPE is ignored here, and whoever reads has had enough
 }
 
 void print(const std::string& text)

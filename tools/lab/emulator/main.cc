@@ -1,5 +1,6 @@
 // tandem-air: the lab's link emulator.
 
+#include "src/control/standard_output.h"
 #include "tools/lab/emulator/engine.h"
 #include "tools/lab/emulator/load_scenario.h"
 
@@ -7,11 +8,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -65,11 +64,7 @@ int main(int argc, char** argv)
   }
   catch (const CLI::ParseError& e)
   {
-    if (app.exit(e) != 0) return 2;
-    std::cout.flush();
-    if (std::cout) return 0;
-    std::cerr << "tandem-air: the output cannot be written: " << std::strerror(errno) << '\n';
-    return 1;
+    return app.exit(e) == 0 ? tandem::control::written_out("tandem-air") : 2;
   }
   // Before anything slow, so that no death of the parent is missed.
   const pid_t parent = ::getppid();
