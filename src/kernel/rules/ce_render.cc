@@ -1,5 +1,6 @@
 // CE rules as the text that nft loads.
 #include "src/kernel/rules/ce_rules.h"
+#include "src/kernel/rules/render_text.h"
 
 #include <algorithm>
 #include <array>
@@ -45,7 +46,7 @@ std::string ce_nftables(const std::vector<CeRule>& rules, bool owner, bool keep_
                [](const CeRule& rule) { return ce_millionths(rule.rate, 1) > 0; });
   const std::string empty = std::string { "table inet tandem_steer {\n" } + (owner ? "  flags owner\n" : "") + "}\n";
   // The table is made first so that deleting it succeeds whether it was there or not.
-  if (marking.empty()) return empty + (keep_hook ? "flush" : "delete") + " table inet tandem_steer\n";
+  if (marking.empty()) return empty + nft_end_of("tandem_steer", keep_hook);
 
   std::ostringstream out;
   out << empty << "flush table inet tandem_steer\n"

@@ -39,8 +39,8 @@ public:
   // in force. The rules must have passed validate().
   std::string apply(const std::vector<CeRule>& rules);
 
-  // Whether packets may wait in a netfilter queue. Meanwhile the table stays without rules where it would go: with any
-  // hook the kernel drops what waits in every queue (nf_queue_nf_hook_drop()).
+  // Whether packets may wait in a netfilter queue. Meanwhile the table stays without rules where it would go
+  // (render::nft_end_of()).
   void keep_hook(bool keep) noexcept;
 
   // Removes what a killed run left. Harmless when there is nothing.

@@ -4,6 +4,7 @@
 #include "src/kernel/note_file.h"
 #include "src/kernel/rules/nft_context.h"
 #include "src/kernel/rules/placed_flows.h"
+#include "src/kernel/rules/render_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -207,11 +208,9 @@ struct Placer::Parts
         last = { .connections = last.connections };
   }
 
-  // With any hook that goes the kernel drops what waits in every queue (nf_queue_nf_hook_drop()): meanwhile the rules
-  // go, and the counters stay as they are.
   void end(const std::string& table) noexcept
   {
-    if (nft) nft->load((hooks_stay ? "flush table inet " : "delete table inet ") + table + "\n");
+    if (nft) nft->load(render::nft_end_of(table, hooks_stay));
   }
 
   void packets_wait(bool wait) noexcept

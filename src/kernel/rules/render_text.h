@@ -37,4 +37,11 @@ std::string join(const List& list)
   return text.str();
 }
 
+// The end of a table of nftables. With any hook that goes the kernel drops what waits in every queue
+// (nf_queue_nf_hook_drop()): where hooks stay the table keeps its chains and counters, and only its rules go.
+inline std::string nft_end_of(const std::string& table, bool hooks_stay)
+{
+  return (hooks_stay ? "flush table inet " : "delete table inet ") + table + "\n";
+}
+
 } // namespace tandem::kernel::render
