@@ -133,8 +133,9 @@ void RatePolicy::set(std::string_view knob, double value)
   wrong_.clear();
   try
   {
-    check(parameters(knobs_));
-    check_carried(parameters(knobs_), knobs_.r0_up, "R0 of uploads");
+    const ClaParameters given = parameters(knobs_);
+    check(given);
+    check_carried(given, knobs_.r0_up, "R0 of uploads");
   }
   catch (const BadInput& bad)
   {
