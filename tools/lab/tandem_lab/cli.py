@@ -14,6 +14,8 @@ import threading
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
+from tandem_common import signals
+
 from . import life, scenario, show, sockets, system, topology, virtual
 from .api import Lab
 from .errors import BadInput, LabError
@@ -377,9 +379,9 @@ def main(arguments: Sequence[str]) -> int:
         from . import supervisor
         return supervisor.main(arguments[1], int(arguments[2]))
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup(1) has it
-        signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
+    for ends in signals.that_end():
+        if ends != signal.SIGINT:  # a KeyboardInterrupt by itself
+            signal.signal(ends, lambda number, _: sys.exit(128 + number))
     try:
         if options.command not in _WITHOUT_ROOT and os.geteuid() != 0:
             raise LabError(f"lab {options.command} needs root (it works with network namespaces): sudo tandem lab {options.command}")
