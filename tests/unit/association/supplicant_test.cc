@@ -192,19 +192,23 @@ TEST(Supplicant, WhatIsNotSetOfANetworkNeedNotBeCopied)
   EXPECT_EQ(supplicant.associate("tandem-sta0", "wlan0", { .id = 3, .ssid = "home" }, its, 2412), "");
 }
 
+// A station to which this word of the network cannot be copied does not begin, and says which one it was.
+void without(const std::string& what)
+{
+  auto answers = making();
+  answers["DUP_NETWORK wlan0 tandem-sta0 3 0 " + what] = "";
+  const Played played { answers, "OK\n" };
+  Supplicant supplicant { played.path() };
+  ASSERT_TRUE(supplicant.present("wlan0"));
+  const std::string why = supplicant.associate("tandem-sta0", "wlan0", { .id = 3, .ssid = "home" }, its, 2412);
+  EXPECT_NE(why.find(what), why.npos) << why;
+}
+
 // Without its certificate and its name an access point of somebody else would be told the password.
 TEST(Supplicant, AStationOfHalfANetworkDoesNotBegin)
 {
   for (const char* what : { "ca_cert", "check_cert_subject", "domain_suffix_match2", "key_mgmt" })
-  {
-    auto answers = making();
-    answers[std::string { "DUP_NETWORK wlan0 tandem-sta0 3 0 " } + what] = "";
-    const Played played { answers, "OK\n" };
-    Supplicant supplicant { played.path() };
-    ASSERT_TRUE(supplicant.present("wlan0"));
-    const std::string why = supplicant.associate("tandem-sta0", "wlan0", { .id = 3, .ssid = "home" }, its, 2412);
-    EXPECT_NE(why.find(what), why.npos) << why;
-  }
+    without(what);
 }
 
 // A station's interface begins with wpa_supplicant's defaults: without protected management frames, although the user
@@ -266,15 +270,7 @@ TEST(Supplicant, AnAccessPointThatTheUsersNetworkIsNotForIsLeftAlone)
 TEST(Supplicant, AStationIsNoMoreTrustingThanTheCard)
 {
   for (const char* what : { "owe_only", "sae_pk", "openssl_ciphers" })
-  {
-    auto answers = making();
-    answers[std::string { "DUP_NETWORK wlan0 tandem-sta0 3 0 " } + what] = "";
-    const Played played { answers, "OK\n" };
-    Supplicant supplicant { played.path() };
-    ASSERT_TRUE(supplicant.present("wlan0"));
-    const std::string why = supplicant.associate("tandem-sta0", "wlan0", { .id = 3, .ssid = "home" }, its, 2412);
-    EXPECT_NE(why.find(what), why.npos) << why;
-  }
+    without(what);
 }
 
 // One that was killed leaves its socket; the one after it is NetworkManager's, without a global one.

@@ -5,12 +5,12 @@
 #include "src/kernel/note_file.h"
 #include "src/kernel/packet/packet_queue.h"
 #include "src/kernel/rules/placement_rules.h"
+#include "tests/unit/kernel/own_namespace.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <nlohmann/json.hpp>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,21 +37,13 @@ bool done(const char* command)
   return std::system((std::string { "(" } + command + ") >/dev/null 2>&1").c_str()) == 0;
 }
 
-// With the rights of root in it, for the programs that are run, too.
-bool in_namespace_of_ones_own()
-{
-  const std::string own = "0 " + std::to_string(::getuid()) + " 1";
-  if (::geteuid() == 0) return ::unshare(CLONE_NEWNET) == 0;
-  return ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && (std::ofstream { "/proc/self/uid_map" } << own << std::flush);
-}
-
 // An earlier run has placed one connection on the second link, which lives.
 class PlacerTest : public testing::Test
 {
 protected:
   void SetUp() override
   {
-    if (!in_namespace_of_ones_own()
+    if (!test::in_namespace_of_ones_own()
         || !done("ip link set lo up && ip link add cell9 type veth peer name peer9 && "
                  "ip addr add 192.0.2.2/24 dev cell9 && ip link set peer9 up && ip link set cell9 up && "
                  "ip route add default via 192.0.2.1 dev cell9")

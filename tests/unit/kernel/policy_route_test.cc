@@ -1,6 +1,7 @@
 // What the kernel does not tell: lists of routes that fail, in a network namespace of its own. A binary of its own,
 // because it replaces libnl's list of routes.
 #include "src/kernel/rules/policy_route.h"
+#include "tests/unit/kernel/own_namespace.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -8,13 +9,11 @@
 #include <netlink/errno.h>
 #include <netlink/route/route.h>
 #include <netlink/route/rule.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -48,20 +47,12 @@ namespace tandem::kernel
 namespace
 {
 
-// With the rights of root in it, for the programs that are run, too.
-bool in_namespace_of_ones_own()
-{
-  const std::string own = "0 " + std::to_string(::getuid()) + " 1";
-  if (::geteuid() == 0) return ::unshare(CLONE_NEWNET) == 0;
-  return ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && (std::ofstream { "/proc/self/uid_map" } << own << std::flush);
-}
-
 class PolicyRouteTest : public testing::Test
 {
 protected:
   void SetUp() override
   {
-    static const bool apart = in_namespace_of_ones_own();
+    static const bool apart = test::in_namespace_of_ones_own();
     if (!apart
         || std::system("(ip link add cell9 type veth peer name peer9 && ip addr add 192.0.2.2/24 dev cell9 && "
                        "ip link set peer9 up && ip link set cell9 up && "
