@@ -120,6 +120,16 @@ void BudgetBook::spend(std::string_view who, std::uint64_t bytes)
   latest(months_, now_.month)[std::string { who }] += bytes;
 }
 
+void BudgetBook::add(const BudgetBook& other)
+{
+  for (const auto& [mine, others] : { std::pair { &days_, &other.days_ }, std::pair { &months_, &other.months_ } })
+    for (const auto& [index, spent] : *others)
+      for (const auto& [name, bytes] : spent)
+        (*mine)[index][name] += bytes;
+  days_behind_.insert(other.days_behind_.begin(), other.days_behind_.end());
+  move(now_);
+}
+
 Spent BudgetBook::today() const
 {
   return since(days_, now_.day);

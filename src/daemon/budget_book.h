@@ -35,6 +35,7 @@ public:
   // is believed.
   void move(const Calendar& now);
   void spend(std::string_view who, std::uint64_t bytes); // in the day and the month of the last move(), or later
+  void add(const BudgetBook& other);                     // what is in there was spent, too
 
   Spent today() const;
   Spent this_month() const;

@@ -15,6 +15,8 @@ namespace
 {
 
 constexpr Duration between_saves = std::chrono::seconds { 5 };
+// While more is unsaved than a daemon that is killed is charged for.
+constexpr Duration between_saves_in_haste = std::chrono::seconds { 1 };
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
 std::uint64_t left_of(std::uint64_t limit, std::uint64_t used)
@@ -39,19 +41,20 @@ nlohmann::json period_json(const Spent& by, std::optional<std::uint64_t> limit)
 BudgetDriver::BudgetDriver(const Config::Budget& config, bool kept, chain::Chain& chain)
     : config_ { config }, chain_ { chain }, counted_(chain.module_count())
 {
-  const Calendar now = calendar_now();
-  book_.move(now);
-  if (kept)
-  {
-    BudgetFile file { config_.directory };
-    book_ = file.load(now, config_.cell_day.value_or(BudgetFile::uncounted));
-    std::string problem = file.problem();
-    // Open from now on: whoever is killed has not told the last of what it spent.
-    if (!file.save(book_.text(true)) && problem.empty()) problem = file.problem();
-    if (!problem.empty()) log(Severity::warning, problem);
-    saver_.emplace(std::move(file), [](const std::string& said) { log(Severity::warning, said); });
-  }
+  book_.move(calendar_now());
+  if (kept) begin_to_keep();
   look(Tick {});
+}
+
+void BudgetDriver::begin_to_keep()
+{
+  BudgetFile file { config_.directory };
+  book_.add(file.load(calendar_now(), config_.cell_day.value_or(BudgetFile::uncounted)));
+  std::string problem = file.problem();
+  // Open from now on: whoever is killed has not told the last of what it spent.
+  if (!file.save(book_.text(true)) && problem.empty()) problem = file.problem();
+  if (!problem.empty()) log(Severity::warning, problem);
+  saver_.emplace(std::move(file), [](const std::string& said) { log(Severity::warning, said); });
 }
 
 BudgetDriver::~BudgetDriver()
@@ -78,7 +81,7 @@ void BudgetDriver::count()
   // What nobody's decision is answerable for alone: what fetching costs beside the bytes that were asked for.
   if (more > by_modules) book_.spend("fetch", more - by_modules);
   counted_all_ = std::max(all, counted_all_);
-  unsaved_ = unsaved_ || more > 0;
+  unsaved_ += more;
 }
 
 std::optional<std::uint64_t> BudgetDriver::left() const
@@ -98,7 +101,8 @@ std::optional<std::uint64_t> BudgetDriver::left() const
 bool BudgetDriver::look(Tick now)
 {
   count();
-  if (unsaved_ && now - saved_ >= between_saves)
+  if (!saver_ && (config_.cell_day || config_.cell_month)) begin_to_keep();
+  if (unsaved_ > 0 && now - saved_ >= (unsaved_ < BudgetFile::uncounted ? between_saves : between_saves_in_haste))
   {
     saved_ = now;
     save(true);
@@ -113,13 +117,13 @@ bool BudgetDriver::look(Tick now)
 void BudgetDriver::rest()
 {
   count();
-  if (unsaved_) save(true);
+  if (unsaved_ > 0) save(true);
 }
 
 void BudgetDriver::save(bool open)
 {
   if (saver_) saver_->post(book_.text(open));
-  unsaved_ = false;
+  unsaved_ = 0;
 }
 
 nlohmann::json BudgetDriver::json() const

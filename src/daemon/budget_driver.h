@@ -21,7 +21,8 @@ namespace tandem::daemon
 class BudgetDriver
 {
 public:
-  // Reads what was spent where it is kept, and limits the chain. What `config` says may change, whether it is kept not.
+  // Reads what was spent where it is kept, and limits the chain. What `config` says may change; what was not kept is
+  // from its first limit of a day or a month on.
   BudgetDriver(const Config::Budget& config, bool kept, chain::Chain& chain);
   // What was spent is saved.
   ~BudgetDriver();
@@ -38,6 +39,7 @@ public:
   nlohmann::json json() const;
 
 private:
+  void begin_to_keep(); // waits for the disk, once
   void count();
   void save(bool open);
   std::optional<std::uint64_t> left() const;
@@ -45,10 +47,10 @@ private:
   const Config::Budget& config_;
   chain::Chain& chain_;
   BudgetBook book_ {};
-  std::optional<BudgetSaver> saver_ {}; // nothing without limits: nobody asks then
+  std::optional<BudgetSaver> saver_ {}; // nothing until there is a limit: nobody asks before
   std::vector<std::uint64_t> counted_;  // of each module
   std::uint64_t counted_all_ = 0;
-  bool unsaved_ = false;
+  std::uint64_t unsaved_ = 0; // bytes
   Tick saved_ {};
 };
 

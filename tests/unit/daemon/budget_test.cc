@@ -86,6 +86,23 @@ TEST(BudgetBooks, AClockThatIsSetBackMakesNoRoom)
   EXPECT_EQ(sum(book.this_month()), 0u) << "a month that comes is a month that comes: it is not stuck for ever";
 }
 
+TEST(BudgetBooks, OfTwoCountTogether)
+{
+  BudgetBook before {}, since {};
+  before.move(january);
+  before.spend("offload", 100);
+  before.move(next_day);
+  before.spend("offload", 10);
+  since.move(next_day);
+  since.spend("offload", 1);
+  since.spend("mirror", 2);
+  since.add(before);
+  EXPECT_EQ(since.today(), (Spent { { "mirror", 2 }, { "offload", 11 } }));
+  EXPECT_EQ(sum(since.this_month()), 113u);
+  since.move(next_month);
+  EXPECT_EQ(sum(since.this_month()), 0u);
+}
+
 TEST(BudgetBooks, AClockThatWasBehindFindsTheMonthAsItIs)
 {
   constexpr Calendar years_behind { january.day - 730, january.month - 24 };
