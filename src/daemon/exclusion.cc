@@ -150,7 +150,7 @@ Exclusions::Exclusions(const std::vector<Exclusion>& all)
     const Exclusion& one = all_[i];
     if (one.kind == Exclusion::Kind::service) services_.push_back(i);
     if (one.kind == Exclusion::Kind::user)
-      if (const auto number = user_number(one.what)) users_.emplace(*number, i);
+      if (const auto number = user_number(one.what)) users_[i] = *number;
     if (one.kind == Exclusion::Kind::to)
       if (const auto network = as_network(one.what)) networks_[i] = { *network };
   }
@@ -180,7 +180,10 @@ bool Exclusions::resolved(const ResolvedNames& found)
     const Exclusion& one = all_[i];
     if (one.kind == Exclusion::Kind::user)
       if (const auto user = found.users.find(one.what); user != found.users.end())
-        anew = users_.emplace(user->second, i).second || anew;
+      {
+        const auto [known, fresh] = users_.try_emplace(i, user->second);
+        anew = fresh || std::exchange(known->second, user->second) != user->second || anew;
+      }
     if (one.kind != Exclusion::Kind::to) continue;
     const auto host = found.hosts.find(one.what);
     if (host == found.hosts.end()) continue;
@@ -203,7 +206,7 @@ void Exclusions::inherit(const Exclusions& before)
   for (const auto& [i, networks] : before.networks_)
     for (const Network& network : networks)
       known.hosts[before.all_[i].what].push_back(network.address);
-  for (const auto& [user, i] : before.users_)
+  for (const auto& [i, user] : before.users_)
     known.users[before.all_[i].what] = user;
   for (const std::string& host : host_names())
     if (!known.hosts.contains(host)) known.hosts[host] = {};
@@ -222,8 +225,8 @@ const Exclusion* Exclusions::of_peer(const Address& peer) const
 
 const Exclusion* Exclusions::of_user(std::uint32_t user) const
 {
-  const auto found = users_.find(user);
-  return found == users_.end() ? nullptr : &all_[found->second];
+  const auto found = std::find_if(users_.begin(), users_.end(), [&](const auto& one) { return one.second == user; });
+  return found == users_.end() ? nullptr : &all_[found->first];
 }
 
 const Exclusion* Exclusions::of_cgroup(std::string_view path) const
@@ -271,10 +274,10 @@ std::size_t Exclusions::network_count() const
 
 std::vector<std::uint32_t> Exclusions::users() const
 {
-  std::vector<std::uint32_t> all {};
-  for (const auto& [user, i] : users_)
-    all.push_back(user);
-  return all;
+  std::set<std::uint32_t> all {}; // one may be there by name and by number
+  for (const auto& [i, user] : users_)
+    all.insert(user);
+  return { all.begin(), all.end() };
 }
 
 std::string Exclusions::problem(const Exclusion& one) const
@@ -289,9 +292,7 @@ std::string Exclusions::problem(const Exclusion& one) const
     if (networks == networks_.end() || networks->second.empty())
       return waits.empty() ? "has no address that can be found" : waits;
   }
-  if (one.kind == Exclusion::Kind::user
-      && std::none_of(users_.begin(), users_.end(), [&](const auto& user) { return user.second == at; }))
-    return waits.empty() ? "no such user" : waits;
+  if (one.kind == Exclusion::Kind::user && !users_.contains(at)) return waits.empty() ? "no such user" : waits;
   return {};
 }
 

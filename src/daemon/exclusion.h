@@ -97,7 +97,7 @@ public:
 private:
   std::vector<Exclusion> all_ {}; // the maps below point into it by index
   std::map<std::size_t, std::vector<links::Network>> networks_ {};
-  std::map<std::uint32_t, std::size_t> users_ {};
+  std::map<std::size_t, std::uint32_t> users_ {};
   std::vector<std::size_t> services_ {};
   bool looked_up_ = false;
 };

@@ -4,11 +4,13 @@
 #include "src/daemon/config_value.h"
 #include "src/wire/text.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tandem::daemon
 {
@@ -208,12 +210,21 @@ json steering_json(const kernel::SteeringState& state, bool setup, bool foreign)
 json flows_json(chain::Chain& chain, Tick now)
 {
   constexpr std::size_t most = 1000;
+  std::vector<flow::Flow*> told {};
+  chain.table().each([&](flow::Flow& flow) { told.push_back(&flow); });
+  if (told.size() > most)
+  {
+    // Whoever opens connections by the hundred must not hide those that carry something.
+    const auto rank = [](const flow::Flow* flow) {
+      return std::pair { flow->view.bytes_delivered + flow->view.bytes_sent > 0, flow->view.last_seen };
+    };
+    std::nth_element(told.begin(), told.begin() + most, told.end(),
+                     [&](const flow::Flow* a, const flow::Flow* b) { return rank(a) > rank(b); });
+    told.resize(most);
+  }
   json all = json::array();
-  chain.table().each(
-      [&](flow::Flow& flow)
-      {
-        if (all.size() < most) all.push_back(flow_json(chain, flow, now));
-      });
+  for (const flow::Flow* flow : told)
+    all.push_back(flow_json(chain, *flow, now));
   return all;
 }
 

@@ -32,7 +32,8 @@ nlohmann::json link_steering_json(Link link, const std::string& interface, const
                                   chain::Chain& chain, const kernel::SteeringState& state);
 nlohmann::json steering_json(const kernel::SteeringState& state, bool setup, bool foreign);
 
-// At most a thousand: more than anyone reads, and the packet thread must not be held up.
+// At most a thousand, of more those that carry something and were seen last: it is more than anyone reads, and the
+// packet thread must not be held up.
 nlohmann::json flows_json(chain::Chain& chain, Tick now);
 nlohmann::json flow_table_json(const flow::Table& table);
 

@@ -123,6 +123,20 @@ TEST(WhatIsExcluded, NamesCountOnceTheyAreResolvedAndAddressesAreKept)
   EXPECT_EQ(text(all.of_peer(v4(198, 51, 100, 7))), "nobody");
 }
 
+TEST(WhatIsExcluded, AUserMayBeThereByNameAndByNumber)
+{
+  const Exclusion number { Kind::user, "1000" }, name { Kind::user, "alice" }, same { Kind::user, "alice@example" };
+  Exclusions all { { number, name, same } };
+  EXPECT_EQ(all.problem(name), "is being looked up");
+  static_cast<void>(all.resolved({ .users = { { "alice", 1000 }, { "alice@example", 1000 } } }));
+  EXPECT_EQ(text(all.of_user(1000)), "user 1000");
+  for (const Exclusion& one : { number, name, same })
+    EXPECT_EQ(all.problem(one), "") << one.text();
+  Exclusions after { { name, same } };
+  after.inherit(all);
+  EXPECT_NE(after.of_user(1000), nullptr) << "who is excluded by name still is, at once";
+}
+
 TEST(WhatIsExcluded, KeepsWhatItKnowsThroughAChange)
 {
   Exclusions before { some };

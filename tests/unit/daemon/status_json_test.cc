@@ -81,6 +81,24 @@ TEST_F(StatusOf, AFlowSaysWhoItIsAndWhatModulesKnowOfIt)
   EXPECT_EQ(flow["modules"], (json { { "talker", { { "mood", "calm" }, { "age (ms)", 3.0 } } } }));
 }
 
+// Whoever opens connections by the hundred, a scan from outside or a program on this host, must not hide the download.
+TEST_F(StatusOf, OfMoreFlowsThanAreToldThoseThatCarrySomethingAre)
+{
+  const FlowKey download = peers.key;
+  for (std::uint16_t port = 1; port <= 1500; ++port)
+  {
+    FlowKey key = download;
+    key.remote_port = port;
+    const auto stage = port % 2 == 0 ? flow::Stage::answered : flow::Stage::opening;
+    ASSERT_NE(fixture.chain.table().insert(key, fixture.now(), stage), nullptr);
+  }
+  fixture.run_for(ms(10));
+  fixture.download(peers, 1, ms(5), ms(20));
+  const json flows = flows_json(fixture.chain, fixture.now());
+  EXPECT_EQ(flows.size(), 1000u);
+  EXPECT_EQ(std::count_if(flows.begin(), flows.end(), [](const json& flow) { return flow["delivered_bytes"] > 0; }), 1);
+}
+
 TEST_F(StatusOf, AnMptcpFlowHasItsToken)
 {
   FlowView& view = fixture.flow(peers).view;
