@@ -59,6 +59,19 @@ bool no_place(const beast::error_code& fault)
   return fault == boost::system::errc::resource_unavailable_try_again || fault == boost::system::errc::no_buffer_space;
 }
 
+// What is no UTF-8 cannot be said in JSON. With something else in its place another network, say, would be meant.
+std::string said(const nlohmann::json& body)
+{
+  try
+  {
+    return body.dump();
+  }
+  catch (const nlohmann::json::type_error&)
+  {
+    throw Failure { "what was given is not UTF-8, which is needed", exit_bad_input };
+  }
+}
+
 // The words of {"error": ...}, or what else came.
 std::string words(const std::string& body, unsigned status)
 {
@@ -128,10 +141,7 @@ nlohmann::json Client::get_json(const std::string& target, Duration timeout) con
 
 nlohmann::json Client::change(const std::string& method, const std::string& target, const nlohmann::json& body) const
 {
-  auto answer =
-      nlohmann::json::parse(request(method, target, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                                    std::chrono::seconds { 5 }),
-                            nullptr, false);
+  auto answer = nlohmann::json::parse(request(method, target, said(body), std::chrono::seconds { 5 }), nullptr, false);
   // What is no such thing is no confirmation either.
   if (!answer.is_object())
     throw Failure { "the daemon's answer to " + target

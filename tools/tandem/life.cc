@@ -325,6 +325,11 @@ int up(const UpOptions& options, const Client& client)
   // The daemon does not run in this directory.
   if (!client.socket().is_absolute())
     throw Failure { "--socket " + client.socket().string() + ": an absolute path is needed", exit_bad_input };
+  for (const std::string& setting : options.settings)
+    if (setting.starts_with("daemon.socket="))
+      throw Failure { "--set " + setting + ": the daemon would be looked for at " + client.socket().string()
+                          + "; name its socket by `tandem --socket PATH up`",
+                      exit_bad_input };
   // From the lock file rather than the socket, so that a daemon that hangs is found too.
   const auto lock = daemon::look_at_lock(lock_file(client));
   leave_the_machines_alone(lock, client);

@@ -231,9 +231,15 @@ int why(const Client& client, const std::string& server, bool as_json)
     std::string addresses;
     for (const std::string& address : peer.addresses)
       addresses += (addresses.empty() ? "" : ", ") + address;
-    const std::string off = words_of(client.get_json("/v1/status"), "hands_off");
+    const json status = client.get_json("/v1/status");
+    const std::string off = words_of(status, "hands_off");
+    constexpr std::size_t most_told = 1000; // by the daemon
+    const double known = number(part(status, "flows"), "count");
+    const std::string among = all.size() < most_told
+                                  ? "known"
+                                  : "among the " + std::to_string(all.size()) + " seen last of " + fixed(known, 0);
     throw Failure { "no connection to " + printable(server) + (addresses == server ? "" : " (" + addresses + ")")
-                    + " is known. "
+                    + " is " + among + ". "
                     + (off.empty() ? "Tandem follows those that begin while it runs; `tandem flows` shows them"
                                    : "Tandem has its hands off all of them: " + off) };
   }

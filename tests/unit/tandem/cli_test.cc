@@ -362,6 +362,19 @@ TEST_F(CliTest, an_exclusion_that_excludes_nothing_is_remarked)
   EXPECT_THAT(tandem("exclude add to 203.0.113.0/24").err, IsEmpty());
 }
 
+// A network's name may have any bytes, JSON not: another name in its place would be said to be excluded.
+TEST_F(CliTest, what_is_no_utf8_is_refused)
+{
+  for (const char* command : { "exclude add ssid", "exclude remove ssid", "networks forget", "set offload.x" })
+  {
+    const auto refused = tandem(std::string { command } + " \"$(printf 'Caf\\351')\"");
+    EXPECT_EQ(refused.code, 2) << command;
+    EXPECT_EQ(refused.err, "tandem: what was given is not UTF-8, which is needed\n") << command;
+  }
+  EXPECT_THAT(backend.calls(), IsEmpty());
+  EXPECT_EQ(tandem("exclude add ssid \"$(printf 'Caf\\303\\251')\"").code, 0);
+}
+
 TEST_F(CliTest, a_word_that_is_no_command_is_named_with_the_one_near_to_it)
 {
   EXPECT_EQ(tandem("stauts").err, "tandem: stauts: no such command; did you mean status?\n");
@@ -758,6 +771,16 @@ TEST_F(CliTest, why_says_when_hands_are_off_all_flows)
   backend.hands_off = true;
   EXPECT_THAT(tandem("why 192.0.2.77").err,
               HasSubstr("is known. Tandem has its hands off all of them: wg0 has the default route\n"));
+}
+
+// The daemon tells a thousand flows at most: of the others nothing is known here, and that is said.
+TEST_F(CliTest, why_claims_nothing_of_flows_that_it_was_not_told)
+{
+  backend.flow_count = 4000;
+  EXPECT_THAT(tandem("why 192.0.2.77").err,
+              HasSubstr("no connection to 192.0.2.77 is among the 1000 seen last of 4000. "));
+  backend.flow_count = 1;
+  EXPECT_THAT(tandem("why 192.0.2.77").err, HasSubstr("no connection to 192.0.2.77 is known. "));
 }
 
 } // namespace

@@ -119,6 +119,20 @@ TEST_F(LifeTest, a_directory_of_the_socket_that_cannot_be_made_is_said_with_its_
   EXPECT_THAT(deep.err, HasSubstr("tandem: /run/a/b: No such file or directory; make the directory /run/a"));
 }
 
+// It would start, be waited for at the other socket, and be stopped again.
+TEST_F(LifeTest, a_daemon_that_would_not_be_found_is_not_started)
+{
+  for (const char* socket : { "", "--socket /run/other/control.sock " })
+  {
+    const std::string tandem = std::string { TANDEM_PROGRAM " " } + socket;
+    const std::string up = tandem + "up --module offload --set daemon.socket=/run/third/control.sock";
+    EXPECT_THAT(asked_by(up), IsEmpty());
+    const auto refused = on_machine(up);
+    EXPECT_EQ(refused.code, 2) << socket;
+    EXPECT_THAT(refused.err, HasSubstr("name its socket by `tandem --socket PATH up`"));
+  }
+}
+
 TEST_F(LifeTest, the_machines_daemon_is_not_stopped_from_another_network)
 {
   // Whoever holds the lock is the daemon.
