@@ -168,3 +168,17 @@ def test_a_link_that_leads_nowhere_is_there_already(keys_without_wg: None, tmp_p
     (tmp_path / "laptop" / "tandem-wifi.conf").symlink_to("nowhere")
     assert cli.main([str(tmp_path), "--host", "r"]) == 1
     assert "is there already" in capsys.readouterr().err and not (tmp_path / "relay").exists()
+
+
+def test_what_a_full_disk_cut_short_is_not_left(tmp_path: Path) -> None:
+    """An empty file in the way would be taken for one whose keys are in use."""
+    code = ("import sys, resource; sys.dont_write_bytecode = True; sys.path[:0] = sys.argv[1:3]\n"
+            "from tandem_relay import cli, files\n"
+            "cli._keys = lambda: files.Keys('private', 'public')\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))\n"
+            "sys.exit(cli.main([sys.argv[4], '--host', 'r']))\n")
+    for most in (0, 400):  # in the first file, and behind it
+        done = subprocess.run([sys.executable, "-c", code, *(str(ROOT / "tools" / part) for part in ("relay", "common")), str(most), str(tmp_path)],
+                              capture_output=True, text=True, timeout=30)
+        assert done.returncode == 1 and "File too large; nothing was kept" in done.stderr
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -59,9 +59,10 @@ def write(directory: Path, relay: files.Relay) -> list[Path]:
         for name, text in wanted.items():
             path = directory / name
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            written.append(path)  # before it is whole: a full disk shows when it is written
+            with open(descriptor, "w") as file:
                 file.write(text)
-            written.append(path)
     except OSError as error:
         for path in written:
             path.unlink(missing_ok=True)
