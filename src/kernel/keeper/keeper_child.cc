@@ -270,9 +270,7 @@ private:
       auto plan = order.at("plan").get<RulePlan>();
       if (plan.traffic != 0)
       {
-        packets_wait(true);
-        backend_->apply(plan);
-        ++state_.applied;
+        load(plan);
         rulesets_.take(); // of its own
       }
       else
@@ -427,8 +425,26 @@ private:
     backend_->clear();
   }
 
+  // Where nothing was in the way of packets before, nothing is after a failure.
+  void load(const RulePlan& plan)
+  {
+    const bool before = packets_wait_;
+    packets_wait(true);
+    try
+    {
+      backend_->apply(plan);
+    }
+    catch (...)
+    {
+      packets_wait(before);
+      throw;
+    }
+    ++state_.applied;
+  }
+
   void packets_wait(bool wait) noexcept
   {
+    packets_wait_ = wait;
     steerer_->packets_wait(wait);
     placer_->packets_wait(wait);
   }
@@ -459,9 +475,7 @@ private:
   {
     try
     {
-      packets_wait(true);
-      backend_->apply(plan_);
-      ++state_.applied;
+      load(plan_);
       state_.suspended_total += now() - state_.since;
       enter(KeeperState::Phase::armed);
     }
@@ -552,6 +566,7 @@ private:
   PlacementPlan placement_ {};
   bool placement_held_ = false; // stopped since the daemon hangs
   RulePlan plan_ {};
+  bool packets_wait_ = false;
   KeeperState state_ {};
   Fd queue_ {};
   std::uint16_t queue_number_ = 0;

@@ -80,7 +80,7 @@ struct Placer::Parts
   {
     const JournalPlace place = journal_place();
     // A bare table is noted as a plan without links: the next start takes it away.
-    const bool nothing = plan.links.empty() && !placed_bare;
+    const bool nothing = plan.links.empty() && !place_bare && !placed_bare;
     const std::string text =
         nothing ? "" : json { { "boot", place.boot }, { "space", place.space }, { "plan", plan } }.dump() + "\n";
     if (const std::string reason = write_note(file, text); !reason.empty())
@@ -191,6 +191,7 @@ struct Placer::Parts
 
   void choose_no_more()
   {
+    if (state.in_force || place_bare) count_last();
     place_bare = hooks_stay && (place_bare || state.in_force);
     end("tandem_place");
     state.in_force = false;
@@ -217,26 +218,17 @@ struct Placer::Parts
   {
     hooks_stay = wait;
     if (wait) return;
+    const bool bare = place_bare || placed_bare;
     if (place_bare) choose_no_more();
-    if (placed_bare)
-    {
-      end_placed();
-      note_kept();
-    }
+    if (placed_bare) end_placed();
+    if (bare) note_kept();
     rest();
   }
 
   void remove_kept() noexcept
   {
     if (kept.links.empty()) return;
-    try
-    {
-      count(); // what comes last is charged, too
-    }
-    catch (const std::exception& e)
-    {
-      state.last_error = e.what();
-    }
+    count_last();
     // First the marks, then the routes that they lead to.
     end_placed();
     routes.clear();
@@ -304,6 +296,19 @@ struct Placer::Parts
     }
   }
 
+  // Before counters go: what came since the last look is charged, too.
+  void count_last() noexcept
+  {
+    try
+    {
+      count();
+    }
+    catch (const std::exception& e)
+    {
+      state.last_error = e.what();
+    }
+  }
+
   // Counts for the link from now on: what an earlier run placed is none of this one's.
   void expect(std::uint32_t value)
   {
@@ -312,13 +317,14 @@ struct Placer::Parts
     state.count[value] = {};
   }
 
-  // Takes over what an earlier run left for connections that lived then.
+  // Takes over what an earlier run left for connections that lived then. Packets may wait in the queues of other
+  // programs: tables that go stay for their hooks until Tandem's own rules go, or until the end.
   void recover()
   {
     // Everything is noted before it is done.
     const Note found = read_note(file);
     if (!file.empty() && found.text.empty() && found.fault.empty()) return;
-    context().load("delete table inet tandem_place\n"); // of a kernel without table owners
+    place_bare = context().load(render::nft_end_of("tandem_place", true)).empty(); // of a kernel without table owners
     std::optional<PlacementPlan> before {};
     try
     {
@@ -340,8 +346,8 @@ struct Placer::Parts
     }
     else
     {
-      context().load("delete table inet tandem_placed\n");
-      write_note(file, "");
+      placed_bare = context().load(render::nft_end_of("tandem_placed", true)).empty();
+      note_kept();
     }
     settle();
   }
@@ -393,6 +399,7 @@ std::string probe_placement()
 Placer::Placer(const std::string& file) : parts_ { std::make_unique<Parts>() }
 {
   parts_->file = file;
+  parts_->hooks_stay = true; // recover()
   try
   {
     parts_->recover();
@@ -401,6 +408,7 @@ Placer::Placer(const std::string& file) : parts_ { std::make_unique<Parts>() }
   {
     parts_->state.last_error = e.what();
   }
+  parts_->hooks_stay = false;
 }
 
 Placer::~Placer()

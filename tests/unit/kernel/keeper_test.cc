@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <optional>
@@ -212,6 +213,27 @@ TEST_F(IptablesKeeperTest, rules_that_cannot_be_loaded_again_are_tried_ever_more
   EXPECT_LE(iptables().restores - first, 2);
   iptables().restores_fail = false;
   EXPECT_TRUE(is_soon(KeeperState::Phase::armed));
+}
+
+// Tables stay for their hooks only while packets may wait in the queue.
+TEST_F(IptablesKeeperTest, rules_that_could_not_be_loaded_keep_no_table)
+{
+  const auto there = [](const char* table)
+  { return std::system(("nft list table inet " + std::string { table } + " >/dev/null 2>&1").c_str()) == 0; };
+  keeper_->clear();
+  iptables().restores_fail = true;
+  RulePlan plan {};
+  plan.wifi = "wlan0";
+  plan.traffic = traffic::egress_pure_ack;
+  EXPECT_THROW(keeper_->apply(plan), std::runtime_error);
+  keeper_->set_placement({ .choose = true,
+                           .home = "lo",
+                           .home_addresses = { "127.0.0.1" },
+                           .links = { { .value = 2, .interface = "lo" } },
+                           .turns_v4 = { placed_at_home } });
+  if (!there("tandem_place")) GTEST_SKIP() << "no placement here: " << keeper_->state().placement.why;
+  keeper_->set_placement({});
+  EXPECT_FALSE(there("tandem_place"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Refusals, KeeperTest, testing::Values(EAGAIN, ENOBUFS, ENOMEM));

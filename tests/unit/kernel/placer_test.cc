@@ -185,16 +185,50 @@ TEST_F(PlacerTest, WhenConnectionsAreLetGoNothingThatWaitsIsDropped)
   EXPECT_EQ(noted(), "");
 }
 
-TEST_F(PlacerTest, WhatAKilledRunLeftForItsHooksGoes)
+// Of kernels without table owners the one that chooses, too.
+TEST_F(PlacerTest, WhatAKilledRunLeftGoesWithTheQueuesOwnRulesAndNothingThatWaitsIsDropped)
 {
-  if (!done("nft 'table inet tandem_placed { chain output { type route hook output priority -160; }; }'")) GTEST_SKIP();
+  for (const char* table : { "tandem_place", "tandem_placed" })
+    if (!done(("nft 'table inet " + std::string { table }
+               + " { chain output { type route hook output priority -160; meta mark set 7; }; }'")
+                  .c_str()))
+      GTEST_SKIP();
   const JournalPlace place = journal_place();
   const nlohmann::json note { { "boot", place.boot }, { "space", place.space }, { "plan", PlacementPlan {} } };
   ASSERT_EQ(write_note(file_, note.dump() + "\n"), "");
-  const Placer placer { file_ };
+  const bool wait = three_wait();
+  Placer placer { file_ };
   EXPECT_EQ(placer.state().last_error, "");
+  if (wait)
+  {
+    EXPECT_EQ(waiting(), 3u) << "another program's";
+  }
+  EXPECT_FALSE(done("nft list ruleset | grep -q 'mark set 0x00000007'")) << "the rules are out of force";
+  EXPECT_NE(noted(), "") << "the next start takes the tables away";
+  placer.packets_wait(true);
+  placer.packets_wait(false);
+  EXPECT_FALSE(done("nft list ruleset | grep -q tandem_place"));
+  EXPECT_EQ(noted(), "");
+}
+
+TEST_F(PlacerTest, WhatAKilledRunLeftIsGoneAtTheEnd)
+{
+  if (!done("nft 'table inet tandem_placed { chain output { type route hook output priority -160; }; }'")) GTEST_SKIP();
+  ASSERT_EQ(write_note(file_, "not JSON\n"), "");
+  Placer::clear(file_);
   EXPECT_FALSE(done("nft list table inet tandem_placed"));
   EXPECT_EQ(noted(), "");
+}
+
+TEST_F(PlacerTest, ConnectionsBegunSinceTheLastLookAreCountedAtTheEnd)
+{
+  Placer placer { file_ };
+  if (!keeps_after_some_looks(placer)) GTEST_SKIP() << "no connection tracking here: " << placer.state().last_error;
+  placer.carry_out(choosing());
+  ASSERT_TRUE(placer.state().in_force) << placer.state().why;
+  begin(3);
+  placer.carry_out(plan_);
+  EXPECT_EQ(placer.state().count.at(placed_at_home).connections, 3u);
 }
 
 TEST_F(PlacerTest, WhenNoMoreArePlacedNothingThatWaitsIsDroppedAndNoneIsCountedTwice)
