@@ -20,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / part) for part in ("lab", "common")]
 
 from tandem_common import provenance  # noqa: E402
+from tandem_common.output import written_out  # noqa: E402
 from tandem_lab import Lab, scenario, system  # noqa: E402
 from tandem_lab.errors import LabError  # noqa: E402
 
@@ -61,4 +62,5 @@ def headed(text: str, name: str, scenario: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with written_out("tools/ab/over_lab.py"):
+        sys.exit(main())

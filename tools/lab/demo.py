@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(ROOT / "tools" / part) for part in ("lab", "common")]
 
+from tandem_common.output import written_out  # noqa: E402
 from tandem_lab import Lab  # noqa: E402
 from tandem_lab.errors import BadInput, LabError  # noqa: E402
 from tandem_lab.scenario import find, load  # noqa: E402
@@ -175,4 +176,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with written_out("tools/demo"):
+        sys.exit(main())

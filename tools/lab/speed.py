@@ -17,6 +17,10 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "common"))
+
+from tandem_common.output import written_out  # noqa: E402
+
 SCENARIO = """\
 [scenario]
 name = "speed"
@@ -63,4 +67,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with written_out("speed.py"):
+        sys.exit(main())

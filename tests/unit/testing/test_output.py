@@ -16,7 +16,8 @@ sys.path.insert(0, str(TOOLS / "common"))
 from tandem_common import signals  # noqa: E402
 
 PROGRAMS = {"lab/lab.py": "tandem lab", "ab/ab.py": "tandem ab", "bench/bench.py": "tandem bench", "dashboard/dashboard.py": "tandem dashboard", "relay/relay.py": "tandem relay",
-            "trace/trace.py": "tandem trace", "sim/sim.py": "tandem sim", "soak": "tools/soak"}
+            "trace/trace.py": "tandem trace", "sim/sim.py": "tandem sim", "soak": "tools/soak", "trace/live.py": "tandem-live", "ab/over_lab.py": "tools/ab/over_lab.py",
+            "lab/demo.py": "tools/demo", "lab/speed.py": "speed.py"}
 
 
 def run(program: str, *words: str, unbuffered: bool = False, **streams) -> subprocess.CompletedProcess:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from tandem_trace import cli, difference
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_same_recording_does_not_differ(golden, capsys) -> None:
@@ -41,6 +46,17 @@ def test_an_anonymised_copy_is_matched_by_port(golden, tmp_path, capsys) -> None
     assert cli.main(["diff", str(golden / "queue.pcap"), str(copy)]) == 0
     text = capsys.readouterr().out
     assert "matched by port and order" in text and text.count("nothing differs") == 2 and ", in B " in text
+
+
+@pytest.mark.parametrize("fault", ["", "cut"])
+def test_output_that_cannot_be_written_is_told_once(golden, tmp_path, fault: str) -> None:
+    other = golden / "queue.pcap"
+    if fault:
+        other = tmp_path / "cut.pcap"
+        other.write_bytes((golden / "queue.pcap").read_bytes()[:50_000])
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-B", str(ROOT / "tools/trace/trace.py"), "diff", str(golden / "queue.pcap"), str(other)], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "tandem trace: the output cannot be written: No space left on device\n")
 
 
 def test_reasons_of_a_file_do_not_command_the_terminal() -> None:

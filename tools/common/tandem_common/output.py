@@ -43,6 +43,12 @@ def _fault() -> OSError | None:
         return error
 
 
+def is_of_output(error: OSError) -> bool:
+    """Whether standard output failed with it: written_out() tells of that, in the same words for every program."""
+    buffer = getattr(sys.stdout, "buffer", None)
+    return error is getattr(getattr(buffer, "raw", buffer), "problem", None)
+
+
 @contextmanager
 def written_out(program: str) -> Iterator[None]:
     """Around all that a program does, argparse's --help included: it ends 1 where its output cannot be written, and says why. A reader of a pipe who has

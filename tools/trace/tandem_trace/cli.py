@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Sequence
 
 from tandem_common.control import add_socket_option
+from tandem_common.output import is_of_output
 
 from . import reader, series
 from .errors import BadInput, TraceError, need_file
@@ -174,6 +175,8 @@ def main(words: Sequence[str]) -> int:
         print(f"tandem trace: {fault}", file=sys.stderr)
         return fault.code
     except OSError as fault:
+        if is_of_output(fault):
+            raise
         print(f"tandem trace: {fault.filename or 'output'}: {fault.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
