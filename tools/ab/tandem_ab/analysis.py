@@ -15,7 +15,6 @@ from .surroundings import NOT_VALIDATED
 
 SAME_RATE = 0.01  # all figures of a limited rate, from the smallest to the largest; over the lab's steady air they differ by 5 %
 FAST_START = 1.5
-UNEVEN = 0.05  # chance that failures fall so unevenly on two equal settings
 Pair = Mapping[str, Any]
 
 
@@ -152,7 +151,7 @@ def lopsided(pairs: Sequence[Pair], arms: Sequence[str]) -> str:
     lost = {arm: sum(bool(pair["trials"].get(arm, {}).get("lost")) for pair in pairs) for arm in arms}
     for arm in arms[1:]:
         total, more = lost[arm] + lost[arms[0]], max(lost[arm], lost[arms[0]])
-        if 2 * sum(math.comb(total, heads) for heads in range(more, total + 1)) / 2**total < UNEVEN:
+        if confidence.outside(total, more, confidence.shared_alpha(len(arms) - 1)):
             worse, other = (arm, arms[0]) if lost[arm] == more else (arms[0], arm)
             return (f"What was measured failed {count(more, 'time')} in {worse} and {count(total - more, 'time')} in {other}, more than chance would have it. "
                     f"Those pairs do not count: what {worse} did to them is not in the gain. Their reasons are below.")

@@ -175,7 +175,8 @@ def drift(times: Sequence[float], differences: Sequence[float]) -> Drift | None:
 
 def outside(count: int, above: int, alpha: float = ALPHA) -> bool:
     """Whether `above` of `count` fair coins are too many or too few heads: the uniform mixture over their probability against one half."""
-    return 2**count >= (count + 1) * comb(count, above) / alpha
+    part, whole = alpha.as_integer_ratio()  # a float ends at a thousand coins
+    return part * 2**count >= whole * (count + 1) * comb(count, above)
 
 
 def median_interval(values: Sequence[float], alpha: float = ALPHA) -> tuple[float, float] | None:
