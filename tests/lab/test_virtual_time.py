@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -190,6 +191,16 @@ def test_results_begin_with_what_was_there(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == "before\nafter\n" and (tmp_path / "link").readlink() == Path("log")
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["link", "log", "new", "new/below", "new/below/file"]
     assert (tmp_path / "new/below/file").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_scenario_below_the_results_is_run_wherever_they_are() -> None:
+    """The guest has a /run of its own, and so had its kernel's process."""
+    with tempfile.TemporaryDirectory(dir="/run") as place:
+        file = Path(place, "own.toml")
+        file.write_text((ROOT / "tools/lab/scenarios/plain.toml").read_text())
+        done = lab("run", str(file), "--no-air", "--time", "virtual", "--results", place, "--cmd", "sh", "-c", f"ls {place} >{place}/seen")
+        assert done.returncode == 0, done.stderr
+        assert Path(place, "seen").read_text().split() == ["own.toml", "seen"]
 
 
 def test_a_directory_removed_and_made_anew_has_nothing_of_the_old_one(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 TOOLS = Path(__file__).resolve().parents[3] / "tools"
-sys.path.insert(0, str(TOOLS / "lab"))
+sys.path[:0] = [str(TOOLS / part) for part in ("lab", "common")]
 
 from tandem_lab import Lab, api, cli  # noqa: E402
 from tandem_lab import life, supervisor, system, topology, virtual_guest, virtual_machine  # noqa: E402
@@ -134,6 +135,18 @@ def test_a_scenario_that_the_guest_does_not_see_is_refused_before_it_starts(monk
     monkeypatch.delenv("TANDEM_VIRTUAL", raising=False)
     assert cli.main(["run", file, "--time", "virtual"]) == 2
     assert f"scenario {file}: a lab in virtual time has a /" in (said := capsys.readouterr().err) and "of its own and does not see this file" in said
+
+
+def test_a_scenario_below_the_results_is_seen(monkeypatch) -> None:
+    """It was refused like any other there."""
+    asked: list[object] = []
+    monkeypatch.setattr(virtual_machine, "run", lambda *_, **options: asked.append(options["directories"]) or virtual_machine.Result(0, 0.0, 0.0))
+    monkeypatch.setattr(cli.os, "geteuid", lambda: 0)
+    monkeypatch.delenv("TANDEM_VIRTUAL", raising=False)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        file = Path(place, "x.toml")
+        file.write_text((TOOLS / "lab/scenarios/plain.toml").read_text())
+        assert cli.main(["run", str(file), "--time", "virtual", "--no-air", "--results", place]) == 0 and asked == [[Path(place)]]
 
 
 def test_a_directory_that_the_guest_does_not_see_is_refused(monkeypatch) -> None:

@@ -238,10 +238,10 @@ def _run_virtual(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from . import virtual_machine
 
     path = scenario.find(options.scenario)
-    if place := virtual_machine.hidden(path):
+    directories = [options.results] if options.results else []
+    if place := virtual_machine.hidden(path, directories):
         raise BadInput(f"scenario {options.scenario}: a lab in virtual time has a {place} of its own and does not see this file; copy it elsewhere, or run it with --time real")
     seed = options.seed if options.seed is not None else scenario.load(path, _overrides(options), options.congestion).seed
-    directories = [options.results] if options.results else []
     binaries = {} if options.no_air else {"TANDEM_BIN_DIR": str(system.tandem_binary("tandem-air").parent)}
     return virtual_machine.run([system.PYTHON, str(_LAB_PY), *arguments], seed=seed, directories=directories, environment=binaries, say=virtual_machine.to_terminal).exit_code
 

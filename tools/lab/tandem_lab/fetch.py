@@ -18,6 +18,7 @@ import threading
 import time
 
 CHUNK = 256 << 10
+AGAIN_S = 1.0
 IPPROTO_MPTCP = 262  # socket.IPPROTO_MPTCP, where Python was built with it
 
 
@@ -102,6 +103,13 @@ class Flow:
                 self.digest.update(view[:count])
             self.bytes += count
 
+    def run_again(self, began: float) -> None:
+        """One download after another until stop(), whatever ends each. `bytes` and `error` are those of the latest."""
+        while not self.stopping:
+            self.error = self.expected = None
+            self.run(began)
+            time.sleep(AGAIN_S)
+
     def stop(self) -> None:
         self.stopping = True
         if self.socket:
@@ -122,6 +130,7 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=300.0, help="give up after this time")
     parser.add_argument("--interval", type=float, default=0.1)
     parser.add_argument("--sha256", action="store_true")
+    parser.add_argument("--again", action="store_true", help="a download that ends or breaks begins again")
     parser.add_argument("--mptcp", action="store_true", help="ask for MPTCP")
     parser.add_argument("--source", default="", metavar="ADDRESS", help="bind to this address")
     parser.add_argument("--interfaces", default="", metavar="NAME,...", help="sample what comes in by these")
@@ -130,7 +139,7 @@ def main() -> int:
 
     began = time.monotonic()
     flows = [Flow(options.address, port, options.path, options.tls, options.sha256, options.mptcp, options.source) for _ in range(options.flows)]
-    threads = [threading.Thread(target=flow.run, args=(began,), daemon=True) for flow in flows]
+    threads = [threading.Thread(target=flow.run_again if options.again else flow.run, args=(began,), daemon=True) for flow in flows]
     for thread in threads:
         thread.start()
     limit = options.seconds if options.seconds is not None else options.timeout

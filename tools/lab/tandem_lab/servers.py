@@ -87,7 +87,7 @@ def start_others(namespace: str, server: ServerLink, flows: int, state: Path) ->
     with open(state / "others.log", "ab") as log:
         return subprocess.Popen(
             system.owned([system.PYTHON, str(_HERE / "fetch.py"), server.server_side[0], "/100G", "--flows", str(flows), "--timeout", "1e9",
-                          "--interval", "10"], namespace=namespace), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                          "--interval", "10", "--again"], namespace=namespace), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 def start(namespace: str, server: ServerLink, state: Path, www: Path, mptcp: bool = False) -> list[tuple[str, subprocess.Popen]]:

@@ -27,7 +27,8 @@ _HERE = Path(__file__).resolve().parent
 MEMORY_MB = 1536
 START_NS = 1767225600_000000000  # the guest's clock at boot: 2026-01-01 00:00 UTC
 SHARED = "/run/tandem-virtual"  # in the guest: the directory that output, exit code and events come out by
-_ROOM = "/run/tandem-virtual"  # in the namespace of the guest's kernel: its working directory, in a file system that goes with it
+# In the namespace of the guest's kernel: its working directory, in a file system that goes with it, where nobody's results can be.
+_ROOM = "/sys/tandem-virtual"
 _ROOM_MB = 512  # for what comes out, beside the guest's memory
 _LOOK_EVERY = 0.05  # seconds between looks at what came out
 # CPU seconds that a guest may compute while its clock stands. What the lab's own programs do between two waits takes below a second.
@@ -67,7 +68,7 @@ exec chroot . /usr/bin/env -i /usr/bin/python3 -B -S -E {guest} {shared}
 # Around the kernel: what it works with lies in memory that nobody else sees, so a killed run leaves nothing. It waits for the word
 # to go on. The kernel is not process 1, which cannot die of its own signals: in a panic it has to.
 _AROUND = """\
-mount -t tmpfs -o size={size}M tmpfs /run && mkdir -p {room}/shared && cd {room} && echo ready && read -r go || exit 125
+mount -t tmpfs -o size={size}M tmpfs /sys && mkdir -p {room}/shared && cd {room} && echo ready && read -r go || exit 125
 "$@" </dev/null >console 2>&1
 exit $?
 """
@@ -142,8 +143,11 @@ def requirements() -> kernels.Kernel:
     return kernel
 
 
-def hidden(path: Path) -> str:
-    """The directory of the machine that a path lies in and the guest does not see, as it has one of its own there (_INIT); empty when it sees the path."""
+def hidden(path: Path, directories: Sequence[Path] = ()) -> str:
+    """The directory of the machine that a path lies in and the guest does not see, as it has one of its own there (_INIT); empty when it sees the path, also
+    as one below `directories` that it is handed."""
+    if any(path.resolve().is_relative_to(one.resolve()) for one in directories):
+        return ""
     return next((place for place in ("/dev", "/proc", "/run", "/sys") if path.resolve().is_relative_to(place)), "")
 
 
@@ -163,7 +167,7 @@ class Machine:
         kernel = requirements()
         limit = spin_limit()
         here = (directory or Path.cwd()).resolve()
-        if (place := hidden(here)) and not any(here.is_relative_to(results.resolve()) for results in directories):
+        if place := hidden(here, directories):
             raise BadInput(f"virtual time: {here}: a lab in virtual time has a {place} of its own and does not see this directory; run it in another one")
         for results in directories:
             try:
