@@ -50,6 +50,18 @@ def test_what_is_written_inside_comes_out_where_it_was_asked_for(given: list[str
     assert not asked.keep.exists(), "nothing went wrong"
 
 
+@pytest.mark.parametrize("words", [["--for", "8h"], ["--days", "2"]])
+def test_where_nothing_can_be_kept_is_told_at_the_start(words: list[str], handlers, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The packets of what went wrong after hours were lost."""
+    (tmp_path / "file").touch()
+    for start in ((cli.Soak, "run"), (cli.machine, "run")):
+        monkeypatch.setattr(*start, lambda *_, **__: pytest.fail("it was begun"))
+    monkeypatch.setattr(cli.system, "tandem_binary", lambda _: Path("bin/tandemd"))
+    for keep in ("file", "file/below"):
+        assert cli.main([*words, "--keep", str(tmp_path / keep)]) == 2
+        assert f"--keep {tmp_path / 'file'}: cannot be written to" in capsys.readouterr().err
+
+
 @pytest.fixture
 def handlers():
     """As they were."""

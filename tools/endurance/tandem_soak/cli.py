@@ -145,6 +145,11 @@ def kept_in(options: argparse.Namespace) -> Path:
     return options.json.with_name(options.json.stem + "-kept") if options.json else Path(f"soak-{options.seed}-kept")
 
 
+def there(directory: Path) -> Path:
+    """What of it there is: it is made when something goes wrong, and then it has to be possible."""
+    return next(place for place in (directory.absolute(), *directory.absolute().parents) if place.exists())
+
+
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
@@ -156,7 +161,7 @@ def main(arguments: list[str]) -> int:
             raise BadInput("--no-mptcp and --mptcp-only: allowed: one of them")
         if not 1 <= threads <= 256:
             raise BadInput(f"--threads {threads}: allowed: 1 to 256")
-        if wrong := unwritable([(option, path) for option, path in (("--json", options.json), ("--log", options.log)) if path]):
+        if wrong := unwritable([(option, path) for option, path in (("--json", options.json), ("--log", options.log)) if path], [("--keep", there(kept_in(options)))]):
             raise BadInput(wrong)
     except BadInput as error:
         print(f"tools/soak: {error}", file=sys.stderr)
