@@ -19,8 +19,9 @@ class DelayMeter
 {
 public:
   // A segment with `value` arrived. Retransmissions and reordered segments are welcome: their TSval is that of their
-  // sending.
-  void arrived(TsClock value, Tick now);
+  // sending. False when it is farther ahead than any path allows: the copy is damaged, or the server's clock was set,
+  // which the next one tells.
+  bool arrived(TsClock value, Tick now);
 
   bool known() const { return tick_ > 0; }
   // Seconds that one unit of TSval lasts; 0 while unknown.
@@ -41,6 +42,8 @@ private:
   float floor() const;
   void find_tick(TsClock value, std::int32_t passed, Tick now);
   void note_peak(Tick now);
+  void note_fall(Tick now);
+  void begin_anew(bool doubted);
 
   Tick epoch_ {};
   Tick turn_ {};
@@ -53,6 +56,10 @@ private:
   float low_ = 0;            // the least of the last few milliseconds
   std::uint8_t samples_ = 0; // in them
   std::uint8_t span_ = 0;    // the one that is filled now
+  std::uint8_t falls_ = 0;   // spans in a row in which delays fell as those of a clock do that is faster than its tick
+  bool doubted_ : 1 = false; // the tick was none of the usual ones before: the next one must be one exactly
+  bool leapt_ : 1 = false;   // the last value was too far ahead
+  float floor_then_ = 0;     // when the span began
   Tick span_turn_ {};
   std::array<float, spans> tops_ {};
 };

@@ -8,10 +8,11 @@ namespace tandem::mirror
 namespace
 {
 
-// A block at or below the cumulative ACK reports a duplicate (RFC 2883), not something beyond a hole.
+// A block at or below the cumulative ACK reports a duplicate (RFC 2883), not something beyond a hole. One that ends
+// half the space of numbers away is no TCP's, and among such ends none is the highest.
 bool beyond_hole(const SackBlock& block, Seq ack)
 {
-  return block.left.after(ack) && block.right.after(block.left);
+  return block.left.after(ack) && block.right.after(block.left) && block.right.after(ack);
 }
 
 // Of the blocks beyond a hole, of those that `counts` says, the one that comes before all others by `before`; nullptr

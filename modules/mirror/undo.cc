@@ -264,9 +264,10 @@ Plan Undo::decide(const Event& event, const FlowView& flow, State& state)
     if (event.segment->direction == Direction::ingress && event.segment->timestamps
         && event.segment->payload_length > 0)
     {
-      state.order.arrived(event.segment->timestamps->value);
-      state.delay.arrived(event.segment->timestamps->value,
-                          event.segment->received != Tick {} ? event.segment->received : event.now);
+      // By a value that no path allows for every echo would be old.
+      const TsClock value = event.segment->timestamps->value;
+      if (state.delay.arrived(value, event.segment->received != Tick {} ? event.segment->received : event.now))
+        state.order.arrived(value);
     }
     return {};
   case EventKind::alarm:

@@ -6,6 +6,7 @@ import hashlib
 import random
 import statistics
 import subprocess
+import sys
 import time
 from typing import Iterator
 
@@ -57,6 +58,21 @@ connection.connect((sys.argv[1], 8080))
 digest = hashlib.sha256()
 while part := connection.recv(1 << 18): digest.update(part)
 print(digest.hexdigest())
+"""
+# With CAP_NET_RAW, as in a container with the host's network: ACKs in the name of a connection of its own, whose SACK blocks go round the space of
+# sequence numbers, so that each is behind the one before.
+FORGER = r"""
+import socket
+from scapy.all import IP, TCP, raw, sniff
+download = lambda p: TCP in p and p[TCP].dport == 80 and p[TCP].flags == "A" and any(name == "Timestamp" for name, _ in p[TCP].options)
+out = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+for seen in sniff(iface="wlan0", lfilter=download, count=3, timeout=10):
+    ack = seen[TCP].ack
+    edges = tuple((ack + far) % (1 << 32) for far in (0x10, 0x2aaaaaaa, 0x10000000, 0x80000000, 0x70000000, 0xd5555555))
+    clock = next(value for name, value in seen[TCP].options if name == "Timestamp")
+    forged = TCP(sport=seen[TCP].sport, dport=80, seq=seen[TCP].seq, ack=ack, flags="A", window=seen[TCP].window, options=[("Timestamp", clock), ("SAck", edges)])
+    out.sendto(raw(IP(src=seen[IP].src, dst=seen[IP].dst) / forged), (seen[IP].dst, 0))
+    print("sent")
 """
 
 
@@ -285,6 +301,18 @@ def test_reordering(lab):
         lab.server().run(["tc", "qdisc", "del", "dev", "eth0", "root"], check=False)
         lab.server().run(["nft", "delete", "table", "inet", "reordering"], check=False)
         lab.server().run(["ip", "link", "set", "dev", "eth0", "gso_max_segs", "65535"], check=False)
+
+
+def test_forged_blocks_do_not_hold_the_daemon_up(lab):
+    """The packet thread sought the highest of them for ever, and every download stood still."""
+    pytest.importorskip("scapy", reason="python3-scapy is missing")
+    with lab.daemon(["mirror"]) as daemon:
+        going = lab.start_download("100M", timeout=60)
+        assert lab.client.run([sys.executable, "-c", FORGER]).stdout.split() == ["sent"] * 3
+        time.sleep(0.2)
+        right(lab)
+        assert decisions(daemon) and daemon.api("/v1/status")["keeper"]["suspensions"] == 0
+        going.stop()
 
 
 def test_killed_in_the_middle(lab):

@@ -157,6 +157,55 @@ TEST(DelayMeter, AServerWhoseClockWasSetIsMeasuredAnew)
   EXPECT_NEAR(path.meter.top(), 0.03, 1.1e-3);
 }
 
+// Nobody has verified the checksum of a copy.
+TEST(DelayMeter, OneDamagedTimestampChangesNothing)
+{
+  Path path {};
+  path.run(2);
+  path.run(1, 0.03);
+  path.arrive(path.now(), -20e3);
+  ASSERT_TRUE(path.meter.known());
+  EXPECT_NEAR(path.meter.queued(), 0.03, 1.1e-3);
+  EXPECT_NEAR(path.meter.top(), 0.03, 1.1e-3);
+  path.run(0.01, 0.02);
+  EXPECT_NEAR(path.meter.queued(), 0.02, 1.1e-3);
+  // Nor when it is the first of all.
+  Path other {};
+  other.arrive(other.now(), -20e3);
+  other.run(0.5);
+  EXPECT_TRUE(other.meter.known());
+}
+
+// Near one of the usual ones, as 1024 and 300 ticks a second are: the queue, whatever stands in it, would seem to
+// drain.
+TEST(DelayMeter, AClockThatGoesFasterThanItSeemedIsFoundOutAndRefused)
+{
+  for (const double rate : { 1024.0, 1100.0, 300.0, 120.0 })
+  {
+    Path path { 1 / rate };
+    path.run(15);
+    for (int i = 0; i < 12; ++i)
+    {
+      path.run(3, 0.05);
+      EXPECT_TRUE(!path.meter.known() || path.meter.queued() > 0.04) << rate << " at " << path.now();
+      path.run(1);
+    }
+    EXPECT_FALSE(path.meter.known()) << rate;
+  }
+}
+
+TEST(DelayMeter, AQueueThatDrainsIsNotTakenForAFastClockForLong)
+{
+  Path path {};
+  path.run(0.2, 0.5);
+  path.run(12, [](double now) { return std::max(0.0, 0.5 - 0.03 * (now - 1)); }); // others' queue
+  path.run(13);
+  path.run(1, 0.03);
+  ASSERT_TRUE(path.meter.known());
+  EXPECT_NEAR(path.meter.tick(), 1e-3, 1e-5);
+  EXPECT_NEAR(path.meter.queued(), 0.03, 1.1e-3);
+}
+
 struct Wraps : ::testing::TestWithParam<double>
 {
 };

@@ -272,5 +272,15 @@ TEST_P(EpisodeTest, CongestionIsRemembered)
   EXPECT_TRUE(episode.ece) << "the first one counts as well";
 }
 
+// By a raw socket a program says what it likes in the name of its own connection. Three blocks, each of which is behind
+// the one before in the space of sequence numbers, have no highest byte.
+TEST_P(EpisodeTest, BlocksThatGoRoundTheSpaceOfNumbersHaveAnEnd)
+{
+  show(ack(0, 1));
+  show(ack(0, 1, { { 0x00000010, 0x2aaaaaaa }, { 0x10000000, 0x80000000 }, { 0x70000000, 0xd5555555 } }));
+  EXPECT_EQ(at(episode.edge), 0x2aaaaaaau);
+  EXPECT_EQ(episode.holes, 1u);
+}
+
 } // namespace
 } // namespace tandem::mirror

@@ -351,6 +351,30 @@ TEST(MirrorChain, AYoungEchoWaitsForNothing)
   EXPECT_EQ(plan.edit.ts_echo, TsClock { chain.old });
 }
 
+// Nobody has verified the checksum of a copy. A TSval that is days ahead made every echo look as old for the rest of
+// the download, so that none was given, and ACKs waited for a round trip.
+TEST(MirrorChain, OneDamagedTimestampMakesNoEchoOld)
+{
+  Chain chain { 20 };
+  chain.clock += 1u << 30;
+  chain.data(1);
+  chain.clock -= 1u << 30;
+  chain.data(1);
+  const Plan plan = chain.ack(17'240, chain.clock, 18'688, 20'136);
+  EXPECT_EQ(plan.verdict, Verdict::pass);
+  EXPECT_EQ(plan.edit.ts_echo, TsClock { chain.old });
+  EXPECT_FALSE(chain.state.order.reorders());
+}
+
+// A clock that was set is followed from the next segment on.
+TEST(MirrorChain, TheEchoIsAsOldAsAClockThatWasSetSays)
+{
+  Chain chain { 20 };
+  chain.clock += 5000;
+  chain.data(200);
+  EXPECT_EQ(chain.state.order.newest(), TsClock { chain.clock });
+}
+
 TEST(MirrorChain, WhatWaitedLeavesWhenNothingComes)
 {
   for (const int age : { 300, 1'300 })
