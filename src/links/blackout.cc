@@ -228,7 +228,8 @@ void BlackoutDetector::radio(const feeder::RadioEvent& event, Tick now)
     if (event.at >= heard_) transmission_failed_ = true;
     return;
   case Kind::disconnected:
-    if (watching_) go_down(BlackoutCause::disconnected, now);
+    // The carrier has the last word where it is gone already: what arrived before counts for nothing.
+    if (watching_ && carrier_) go_down(BlackoutCause::disconnected, now);
     return;
   case Kind::heard:
   case Kind::beacon:

@@ -116,8 +116,9 @@ struct Monitor::Parts
       if (rtnl_link_get_family(link) != AF_UNSPEC) return;
       const InterfaceNotification notification = read_link(link, nl_object_get_msgtype(object) == RTM_DELLINK);
       changed |= table.apply(notification, now);
-      // The kernel drops the routes of an interface that goes down without a message for each.
-      overrun |= is_tunnel(notification);
+      // The kernel drops the routes of an interface that goes down without a message for each: the next best may lead
+      // into a tunnel.
+      overrun |= is_tunnel(notification) || notification.gone || !notification.admin_up;
       break;
     }
     case RTM_NEWADDR:
@@ -125,6 +126,8 @@ struct Monitor::Parts
       break;
     case RTM_DELADDR:
       take_address(reinterpret_cast<rtnl_addr*>(object), true);
+      // So it does, of IPv4, with the last address of an interface.
+      overrun |= rtnl_addr_get_family(reinterpret_cast<rtnl_addr*>(object)) == AF_INET;
       break;
     case RTM_NEWROUTE:
     case RTM_DELROUTE:

@@ -96,6 +96,8 @@ void take_attribute(const nlattr& attribute, unsigned from_length, unsigned to_l
     rule.some = true;
     break;
   default:
+    // Whatever newer kernels choose packets by, as the DSCP since 6.13 (FRA_DSCP).
+    rule.some = rule.some || mnl_attr_get_type(&attribute) > FRA_DPORT_RANGE;
     break;
   }
 }

@@ -36,9 +36,8 @@ enum class Match : std::uint8_t
 // `from`, `to`: whether the packets in question may be ones that the rule's networks hold.
 Match match(const RuleEntry& rule, bool from, bool to)
 {
-  if (rule.elsewhere) return Match::no;
-  const bool mark = (0 & rule.mask) == rule.mark; // what has no mark
-  const bool fits = mark && from && to;
+  const bool mark = (rule.mark & rule.mask) == 0; // what has no mark
+  const bool fits = !rule.elsewhere && mark && from && to;
   if (fits && rule.some) return Match::maybe;
   return fits != rule.invert ? Match::yes : Match::no;
 }

@@ -135,6 +135,22 @@ def test_roles_come_and_go(lab):
         assert "wifi4" in shown and "wlan3" in shown
 
 
+def test_a_default_route_that_the_kernel_drops_without_a_word_counts_no_more(lab):
+    """With an interface's last address all its routes go, and no message tells of them: as after "dhclient -r"."""
+    try:
+        wire(lab, 4)
+        lab.client.run(["ip", "route", "add", "default", "via", "10.88.4.1", "dev", "wlan4", "metric", "9000"])
+        with lab.daemon([], settings(links={"more_wifi": [*MORE, "wlan4"]})) as daemon:
+            assert links(daemon)["wifi5"]["route"]
+            lab.client.run(["ip", "-4", "addr", "flush", "dev", "wlan4"])
+            assert "wlan4" not in lab.client.run(["ip", "route"]).stdout
+            lab.client.run(["ip", "addr", "add", "10.88.4.3/24", "dev", "wlan4"])
+            assert system.wait_until(lambda: links(daemon)["wifi5"]["addresses"][:1] == ["10.88.4.3"], 5)
+            assert system.wait_until(lambda: not links(daemon)["wifi5"]["route"], 5)
+    finally:
+        unwire(lab, 4)
+
+
 def test_copies_of_each_link_while_a_module_compares_them(lab, modules):
     with lab.daemon([], settings(modules)) as daemon:
         fetch(lab, 1)

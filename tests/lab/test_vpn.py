@@ -8,6 +8,7 @@ link-local address; they never leave the link): neighbours are permanent in the 
 from __future__ import annotations
 
 import random
+import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Iterator
 import pytest
 from conftest import need_built
 
-from tandem_lab import Endpoint, Lab, system
+from tandem_lab import Endpoint, Lab, system, topology
 from vpn import FAR, PORT, Vpn
 
 MODULES = ("offload", "freeze", "mirror", "ecn")
@@ -293,3 +294,54 @@ def test_other_interfaces_are_left_alone(lab):
         going = lab.start_download("100M", timeout=60)
         by_cellular(daemon, going)
         going.stop()
+
+
+# "ip rule add priority 90 dscp 46 lookup 4242", which iproute2 knows since 6.14. <linux/fib_rules.h>: FRA_PRIORITY, FRA_TABLE, FRA_DSCP.
+DSCP_RULE = """
+import socket, struct
+def attribute(kind, value):
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+body = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 0, 0, 0, 1, 0)
+body += attribute(6, struct.pack("=I", 90)) + attribute(15, struct.pack("=I", 4242)) + attribute(25, bytes([46]))
+routing = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+routing.send(struct.pack("=IHHII", 16 + len(body), 32, 0x605, 1, 0) + body)
+error = struct.unpack("=i", routing.recv(4096)[16:20])[0]
+raise SystemExit(-error)
+"""
+
+
+def test_a_rule_for_some_packets_says_nothing_of_the_others(lab):
+    """Calls go past the VPN, by their DSCP: what the rule's table says is not where all else goes."""
+    with lab.daemon(MODULES, EAGER) as daemon, Vpn(lab) as vpn:
+        vpn.start()
+        try:
+            lab.client.run(["ip", "route", "add", "default", "via", topology.WIFI_GATEWAY[0], "dev", "wlan0", "table", "4242"])
+            if lab.client.run([sys.executable, "-c", DSCP_RULE], check=False).returncode != 0:
+                pytest.skip("this kernel has no rules by DSCP")
+            vpn.route("metric", ["-4"])
+            assert system.wait_until(lambda: hands_off(daemon).startswith(f"the default route leads into {vpn.device}"), 5)
+        finally:
+            lab.client.run(["ip", "rule", "del", "priority", "90"], check=False)
+            lab.client.run(["ip", "route", "flush", "table", "4242"], check=False)
+
+
+@pytest.mark.parametrize("how", ["addr flush dev cable0", "link set cable0 down", "link del cable0"], ids=["address", "down", "gone"])
+def test_a_tunnel_that_takes_over_without_a_word(lab, how):
+    """The kernel drops the routes of an interface that goes, or loses its last address, and tells none of them."""
+    def run(*lines: str) -> None:
+        for line in lines:
+            lab.client.run(line.split())
+
+    with lab.daemon(MODULES, EAGER) as daemon, Vpn(lab) as vpn:
+        vpn.start()
+        try:
+            run("ip link add cable0 type veth peer name cable1", "sysctl -qw net.ipv6.conf.cable0.disable_ipv6=1 net.ipv6.conf.cable1.disable_ipv6=1",
+                "ip link set cable0 up", "ip link set cable1 up", "ip addr add 10.77.0.2/32 dev cable0", "ip route add default dev cable0 metric 10")
+            vpn.route("metric", ["-4"])
+            assert system.wait_until(lambda: hands_off(daemon) == "", LONG_ENOUGH)
+            time.sleep(0.5)
+            assert hands_off(daemon) == "", "the cable's is the better one"
+            run(f"ip {how}")
+            assert system.wait_until(lambda: hands_off(daemon).startswith(f"the default route leads into {vpn.device}"), 5)
+        finally:
+            lab.client.run(["ip", "link", "del", "cable0"], check=False)

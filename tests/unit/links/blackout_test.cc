@@ -733,6 +733,22 @@ TEST_F(World, a_disconnect_counts_at_once_and_ends_with_an_association)
   EXPECT_TRUE(detector.up());
 }
 
+// The driver's word may come behind the kernel's, and what arrived before is counted after both.
+TEST_F(World, without_a_carrier_nothing_is_up_whatever_the_driver_says)
+{
+  listen();
+  run(1s, steady(2));
+  detector.carrier(false, now);
+  hear(RadioEventKind::disconnected);
+  EXPECT_EQ(detector.cause(), BlackoutCause::carrier);
+  detector.frame_arrived(now);
+  EXPECT_FALSE(detector.up());
+  detector.watch(false, now);
+  EXPECT_FALSE(detector.up());
+  detector.carrier(true, now);
+  EXPECT_TRUE(detector.up());
+}
+
 TEST_F(World, forged_deauthentications_are_counted_and_change_nothing)
 {
   listen();

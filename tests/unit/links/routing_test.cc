@@ -266,6 +266,24 @@ TEST_F(RoutingOf, RulesForOthersAreNotOurs)
   EXPECT_EQ(way({ { .priority = 9, .table = 9, .some = true } }), Way::tunnel) << "some users may be all";
 }
 
+// "ip rule add not iif eth1 lookup 9", "not oif wg0": the kernel takes them for what this host sends by no interface
+// yet.
+TEST_F(RoutingOf, WhatIsNotForAnInterfaceIsForAllElse)
+{
+  add({ .table = 9, .to = {}, .ifindex = wg });
+  const RuleEntry all { .priority = 9, .table = 9, .invert = true, .elsewhere = true };
+  EXPECT_EQ(way({ all }), Way::tunnel);
+  EXPECT_NE(why(at(203, 0), { all }), "");
+}
+
+// "fwmark 0x10/0x1": of the mark only what the mask covers is compared.
+TEST_F(RoutingOf, AMarkCountsWithinItsMask)
+{
+  add({ .table = 9, .to = {}, .ifindex = wg });
+  EXPECT_EQ(way({ { .priority = 9, .table = 9, .mark = 0x10, .mask = 1 } }), Way::tunnel);
+  EXPECT_EQ(way({ { .priority = 9, .table = 9, .mark = 0x11, .mask = 1 } }), Way::clear);
+}
+
 TEST_F(RoutingOf, AGotoIsFollowed)
 {
   add({ .table = 9, .to = {}, .ifindex = wg });
