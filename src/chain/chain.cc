@@ -351,8 +351,10 @@ flow::Acceptability Chain::take_note(const Segment& segment, bool queued, flow::
   table_.touch(flow, now);
   const Seq una = flow.view.snd_una, next = flow.view.snd_nxt;
   const std::uint64_t delivered = flow.view.bytes_delivered, sent = flow.view.bytes_sent;
+  const std::uint32_t token = flow.view.mptcp_token;
   const bool established = flow.tracker.established(), user_space = flow.view.sender.user_space;
   const flow::Acceptability found = flow.tracker.seen(segment, flow.view, now);
+  if (flow.view.mptcp_token != token) note_token(token, flow);
   if (!established && flow.tracker.established())
     flow.tracker.expect_sender(senders_.expected(flow.view.key, now), flow.view);
   else
@@ -408,6 +410,7 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
   // All are asked before anything is carried out: what one injects must not acknowledge what another is about to
   // withhold.
   std::uint32_t asked = 0;
+  bool awaited = false; // some module that decides begins when the flow is worth it
   const std::uint32_t uploading = uploaders(flow);
   // The clock is read for all of them together, until that takes too long; then for each.
   const bool timed_together = options_.stopwatch && flow.slow_calls == 0;
@@ -416,7 +419,12 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
   {
     if (!acts(i, flow)) continue;
     if (flow.view.link != Link::wifi && !slots_[i].module->interest().every_link) continue;
-    if ((flow.begun >> i & 1) == 0 && (!begins(i, uploading, flow) || !begin(i, flow))) continue;
+    if ((flow.begun >> i & 1) == 0)
+    {
+      const bool yet = begins(i, uploading, flow);
+      awaited = awaited || (!yet && slots_[i].module->interest().decide != 0);
+      if (!yet || !begin(i, flow)) continue;
+    }
     plans_[i] = ask(i, event, flow, !timed_together);
     asked |= 1u << i;
     if (!queued || !is_ack) continue;
@@ -448,6 +456,8 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
     // Whoever only observes needs no queue.
     if (plan.quiet || slots_[i].module->interest().decide != 0) quiet = std::min(quiet, plan.quiet.value_or(Tick {}));
   }
+  // Nobody else needs it: without a queue that module would wait for ever.
+  if (awaited && quiet == Tick::max()) quiet = {};
   flow.quiet_until = flow.watched ? Tick {} : quiet;
   // An edit asks that this very segment leaves: it beats a drop, but its own module's. A lower ACK number alone does
   // not: whoever withholds does not mind that less is acknowledged. Nor does a window that may wait.

@@ -18,8 +18,10 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tandem::chain
@@ -332,6 +334,7 @@ private:
   void switch_off(std::size_t i, flow::Flow& flow, Tick now);
   void forget(flow::Flow& flow, Tick now);
   bool has_living_sibling(const flow::Flow& flow, Tick now);
+  void note_token(std::uint32_t token, const flow::Flow& flow);
   flow::Flow* overdue(Tick now);
   std::uint64_t budget_left() const;
   void charge(std::uint8_t slot, std::uint64_t cell_bytes);
@@ -358,6 +361,7 @@ private:
   std::uint8_t cell_subflows_ = no_slot; // the module that has requested something of the cellular MPTCP endpoint
   std::uint64_t fetching_bytes_ = 0;     // set aside of the cellular budget for fetches under way
   SentSyns syns_ {};
+  std::set<std::pair<std::uint32_t, std::uint64_t>> subflows_ {}; // by MPTCP token: the flows that have one
   Stats stats_ {};
   std::uint32_t epoch_ = 0;
 };

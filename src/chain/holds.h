@@ -20,6 +20,12 @@ void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow);
 // Lowers the window of a segment to what `hold` allows. `real`: the local TCP's.
 void keep_window(const flow::Hold& hold, std::uint16_t real, InjectedSegment& segment);
 
+// Whether anything is kept from the server by it.
+constexpr bool holds_back(const flow::Hold& hold)
+{
+  return hold.withheld > 0 || hold.window != any_window;
+}
+
 // Whether another module than `i` withholds anything of what was acknowledged.
 bool held_by_others(std::size_t i, const flow::Flow& flow);
 

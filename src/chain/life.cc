@@ -1,5 +1,6 @@
 // What comes from outside a flow: links, radio, modules switched on and off, and flows that end.
 #include "src/chain/chain.h"
+#include "src/chain/holds.h"
 
 #include <tandem/pure_ack.h>
 
@@ -120,6 +121,9 @@ void Chain::links(const LinkStates& states, Tick now, const Owner& owner)
         // An alarm that came meanwhile: the server may still be owed an ACK.
         for (std::size_t i = 0; returns && i < slots_.size(); ++i)
           if (flow.wake[i] <= now) ring(i, flow, now);
+        // And what a module held back that was switched off meanwhile.
+        for (std::size_t i = 0; returns && i < slots_.size(); ++i)
+          if ((flow.begun >> i & 1) == 0 && holds_back(flow.holds[i])) flush_withheld(i, flow, now);
       });
 }
 
@@ -213,15 +217,23 @@ void Chain::enable(std::size_t i, bool on, Tick now)
 bool Chain::has_living_sibling(const flow::Flow& flow, Tick now)
 {
   if (flow.closed || !flow.view.mptcp || flow.view.mptcp_token == 0) return false;
-  bool living = false, succeeded = false;
-  table_.each(
-      [&](const flow::Flow& other)
-      {
-        if (&other == &flow || other.closed || other.view.mptcp_token != flow.view.mptcp_token) return;
-        living = living || now - other.view.last_seen < options_.table.idle;
-        succeeded = succeeded || succeeds(other, flow);
-      });
-  return living && !succeeded;
+  bool living = false;
+  const std::uint32_t token = flow.view.mptcp_token;
+  for (auto at = subflows_.lower_bound({ token, 0 }); at != subflows_.end() && at->first == token; ++at)
+  {
+    const flow::Flow* const other = table_.by_id(at->second);
+    if (other == nullptr || other == &flow || other->closed) continue;
+    if (succeeds(*other, flow)) return false;
+    living = living || now - other->view.last_seen < options_.table.idle;
+  }
+  return living;
+}
+
+// The flow had this token, if any, and has another one.
+void Chain::note_token(std::uint32_t token, const flow::Flow& flow)
+{
+  subflows_.erase({ token, flow.view.id });
+  if (flow.view.mptcp_token != 0) subflows_.emplace(flow.view.mptcp_token, flow.view.id);
 }
 
 flow::Flow* Chain::overdue(Tick now)
@@ -242,10 +254,12 @@ void Chain::forget(flow::Flow& flow, Tick now)
     {
       // An idle flow may still hold something back: it is released like at a switch-off.
       if (!flow.closed) tell(i, EventKind::switched_off, flow, now);
+      if (!flow.closed && holds_back(flow.holds[i])) flush_withheld(i, flow, now);
       slots_[i].module->flow_end(state(flow, i));
       --slots_[i].stats.flows;
     }
   elsewhere_.erase(flow.view.id);
+  subflows_.erase({ flow.view.mptcp_token, flow.view.id });
   table_.erase(flow);
 }
 

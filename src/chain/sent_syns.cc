@@ -8,10 +8,15 @@ namespace tandem::chain
 void SentSyns::note(const Segment& syn, Tick now)
 {
   const std::size_t whole = std::size_t { syn.ip_header_length } + syn.tcp_header_length + syn.payload_length;
-  if (syn.bytes.size() < whole || whole > longest || whole == 0) return;
   // In the place of an older one of the same flow, so that a long try does not crowd the others out.
   auto place =
       std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return one.length != 0 && one.flow == syn.key; });
+  if (syn.bytes.size() < whole || whole > longest || whole == 0)
+  {
+    // What is kept of the ports is of a connection that is over.
+    if (place != kept_.end()) place->length = 0;
+    return;
+  }
   if (place == kept_.end())
   {
     place = kept_.begin() + static_cast<std::ptrdiff_t>(next_);

@@ -91,6 +91,19 @@ TEST_F(OwnUnanswered, OfAnOpeningOnlyWhatWasSeenWholeAndLately)
   EXPECT_TRUE(opening().empty());
 }
 
+// By a program that chooses its port, and sends data with its SYN (RFC 7413): the one of before has another number.
+TEST_F(OwnUnanswered, OfPortsThatAreUsedAgainTheOlderSynDoesNotLeave)
+{
+  fixture.show(peers.syn(fixture.now()));
+  fixture.show(peers.bare(Direction::ingress, tcp_flag::rst | tcp_flag::ack, fixture.now()));
+  fixture.run_for(ms(1000));
+  peers.local_isn = peers.local_isn + 77'777;
+  Segment longer = peers.syn(fixture.now());
+  longer.payload_length = 500;
+  fixture.show(longer);
+  EXPECT_TRUE(opening().empty());
+}
+
 TEST_F(OwnUnanswered, ManyOpeningsLoseTheOldest)
 {
   std::vector<Peers> all(SentSyns::most + 1);

@@ -18,7 +18,7 @@ namespace
 using namespace test;
 
 // Acknowledges nothing new from its first ACK on, until it is told to stop.
-class Withholder final : public Module
+class Withholder : public Module
 {
 public:
   explicit Withholder(std::string name) : name_ { std::move(name) } {}
@@ -226,6 +226,34 @@ TEST_F(ChainRest, AFlowThatIsWatchedIsNeededThoughItsModulesAreQuiet)
   rest({ .modules = 3 });
   download(1);
   EXPECT_FALSE(fixture.chain.needs_queue(fixture.now())) << "all rest, and nobody looks";
+}
+
+// What this host sends is the matter of a module that rests here, what it gets is not worth another one's while yet: a
+// request with a long body.
+TEST(ChainRestUpload, AnUploadDoesNotHideTheDownloadThatFollows)
+{
+  struct Uploader final : Withholder
+  {
+    using Withholder::Withholder;
+    Interest interest() const override
+    {
+      return { .decide = traffic::egress_pure_ack, .observe = traffic::egress_data | traffic::ingress_ack };
+    }
+  };
+  Withholder a { "a" };
+  Uploader b { "b" };
+  Fixture fixture { { &a, &b }, { .worth = 14'000, .rest = [](const FlowView&) { return Rest { .modules = 2 }; } } };
+  Peers peers {};
+  fixture.open(peers);
+  for (int i = 0; i < 20; ++i)
+  {
+    fixture.show(peers.data_out(fixture.now(), 1448));
+    peers.next += 1448;
+    fixture.run_for(ms(2));
+  }
+  fixture.download(peers, 1, ms(5), ms(20));
+  ASSERT_EQ(a.begun + b.begun, 0);
+  EXPECT_TRUE(fixture.chain.needs_queue(fixture.now()));
 }
 
 } // namespace
