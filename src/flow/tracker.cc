@@ -157,7 +157,8 @@ void Tracker::count_marks(const Segment& segment, FlowView& view)
 
 void Tracker::resume(FlowView& view)
 {
-  ack_seen_ = una_known_ = synchronized_ = false;
+  // The newest echo may be half round as well: all that comes would seem older, for as long as that again.
+  ack_seen_ = una_known_ = synchronized_ = echo_known_ = false;
   view.sent_any = view.holes = false;
   sent_count_ = 0;
   round_bytes_ = 0;
