@@ -280,10 +280,12 @@ Ruling Controller::look(const FlowSeen& seen, const Surroundings& now, const Now
   auto found = flows_.find(seen.id);
   if (found == flows_.end())
   {
-    // Older than what is known of the network.
+    // Older than what is known of the network, or its address was away.
     found = flows_.emplace(seen.id, Flow { .place = { network_, cell_, prefix_of(seen.server) }, .stay = stay_ }).first;
     found->second.begun = found->second.progress = found->second.busy_since = found->second.next_draw = at.tick;
     found->second.delivered = seen.delivered;
+    // What rests here does not begin meanwhile; what has begun lets go at a calm moment.
+    found->second.ruling.rests = without(at_rest(found->second, now.comparable, at), seen.acting);
   }
   Flow& flow = found->second;
   flow.seen = true;
@@ -458,18 +460,24 @@ void Controller::learn(const Place& place, const Comparison& comparison, double 
   const double least = std::max(with, without) * 1e-3;
   const double difference = std::log(std::max(with, least) / std::max(without, least));
   const std::string what = name_of(comparison.toggled);
+  const auto rests = [&](const Place& where)
+  {
+    const Tally* tally = memory_.find(where, what);
+    return tally != nullptr && tally->standing == Standing::resting;
+  };
+  const bool rested_here = rests(place), rested_everywhere = rests(place.everywhere());
   if (!memory_.add(place, what, difference, comparison.weight, wall)) return;
-  const bool rests = memory_.standing(place, what, wall) == Standing::resting;
-  ++(rests ? stats_.rested : stats_.back);
-  if (rests && std::popcount(comparison.toggled) > 1) blame(place, comparison.toggled, wall);
+  // These servers may speak for themselves, and say something else than the network does with their help.
+  const bool everywhere = !rested_everywhere && rests(place.everywhere());
+  const bool found = everywhere || (!rested_here && rests(place));
+  ++(found ? stats_.rested : stats_.back);
+  if (found && std::popcount(comparison.toggled) > 1)
+    blame(everywhere ? place.everywhere() : place, comparison.toggled, wall);
 }
 
-// Together they harm: whichever looks worst rests, or all when none does.
-void Controller::blame(const Place& place, Modules together, WallTime wall)
+// Together they harm at a place: whichever looks worst there rests, or all when none does.
+void Controller::blame(const Place& where, Modules together, WallTime wall)
 {
-  const Tally* everywhere = memory_.find(place.everywhere(), name_of(together));
-  const bool all_servers = everywhere != nullptr && everywhere->standing == Standing::resting;
-  const Place where = all_servers ? place.everywhere() : place;
   Modules guilty = together;
   double worst = 0;
   for (std::size_t i = 0; i < modules_.size(); ++i)

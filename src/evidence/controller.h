@@ -187,7 +187,7 @@ private:
   void end_stretch(const FlowSeen& seen, Flow& flow, const Surroundings& now, const Now& at);
   void give_up(Flow& flow, Phase next, Tick at);
   void learn(const Place& place, const Comparison& comparison, double with, double without, WallTime wall);
-  void blame(const Place& place, Modules together, WallTime wall);
+  void blame(const Place& where, Modules together, WallTime wall);
   std::string name_of(Modules modules) const;
 
   Settings settings_;

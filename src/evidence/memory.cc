@@ -24,12 +24,21 @@ WallTime last_of(const One& one)
   return one.used;
 }
 
+// Whether `a` was used less recently than `b`. What has a time that has not come is from before the clock was set back:
+// else all that is learnt until that time comes would be the first to go.
+bool is_older(WallTime a, WallTime b, WallTime now)
+{
+  const bool a_ahead = a > now + clock_step, b_ahead = b > now + clock_step;
+  return a_ahead != b_ahead ? a_ahead : a < b;
+}
+
 // Of a map, what was used least recently.
 template <class Map>
-void drop_oldest(Map& map, std::uint64_t& forgotten)
+void drop_oldest(Map& map, WallTime now, std::uint64_t& forgotten)
 {
-  const auto oldest = std::min_element(
-      map.begin(), map.end(), [](const auto& a, const auto& b) { return last_of(a.second) < last_of(b.second); });
+  const auto oldest = std::min_element(map.begin(), map.end(),
+                                       [now](const auto& a, const auto& b)
+                                       { return is_older(last_of(a.second), last_of(b.second), now); });
   if (oldest == map.end()) return;
   map.erase(oldest);
   ++forgotten;
@@ -58,7 +67,7 @@ std::uint32_t Memory::recognize(const NetworkSigns& signs, WallTime now)
   {
     const std::uint32_t id = named->id;
     if (behind->signs.ssid.empty())
-      merge(behind->id, id);
+      merge(behind->id, id, now);
     else
       behind->signs = { .ssid = behind->signs.ssid }; // the gateway serves another network now
     named = by([id](const Network& one) { return one.id == id; });
@@ -81,8 +90,9 @@ Network& Memory::add_network(const NetworkSigns& signs, WallTime now)
 {
   while (networks_.size() >= limits_.networks)
   {
-    const auto oldest = std::min_element(networks_.begin(), networks_.end(),
-                                         [](const Network& a, const Network& b) { return a.used < b.used; });
+    const auto oldest =
+        std::min_element(networks_.begin(), networks_.end(),
+                         [now](const Network& a, const Network& b) { return is_older(a.used, b.used, now); });
     forget_network(oldest->id);
     ++forgotten_.networks;
   }
@@ -91,7 +101,7 @@ Network& Memory::add_network(const NetworkSigns& signs, WallTime now)
 }
 
 // Of two tallies of one thing the one that has seen more counts.
-void Memory::merge(std::uint32_t from, std::uint32_t into)
+void Memory::merge(std::uint32_t from, std::uint32_t into, WallTime now)
 {
   std::vector<std::pair<Place, Record>> moved;
   for (const auto& [place, record] : records_)
@@ -113,7 +123,7 @@ void Memory::merge(std::uint32_t from, std::uint32_t into)
       there.tallies.emplace(what, tally);
       std::uint64_t dropped = 0;
       while (there.tallies.size() > limits_.tallies)
-        drop_oldest(there.tallies, dropped);
+        drop_oldest(there.tallies, now, dropped);
     }
   }
 }
@@ -182,7 +192,7 @@ Record& Memory::record(const Place& place, WallTime now)
   if (found == records_.end())
   {
     while (records_.size() >= limits_.records)
-      drop_oldest(records_, forgotten_.records);
+      drop_oldest(records_, now, forgotten_.records);
     found = records_.emplace(place, Record {}).first;
   }
   found->second.used = now;
@@ -197,7 +207,7 @@ Tally& Memory::tally(const Place& place, std::string_view what, WallTime now)
   {
     std::uint64_t dropped = 0;
     while (all.size() >= limits_.tallies)
-      drop_oldest(all, dropped);
+      drop_oldest(all, now, dropped);
     found = all.emplace(std::string { what }, Tally { .used = now }).first;
   }
   found->second.refresh(now);
@@ -271,7 +281,7 @@ void Memory::path_found(const std::string& cell, const Prefix& prefix, bool work
     const PathKey key { cell, where };
     if (!paths_.contains(key))
       while (paths_.size() >= limits_.paths)
-        drop_oldest(paths_, forgotten_.paths);
+        drop_oldest(paths_, now, forgotten_.paths);
     PathNote& note = paths_[key];
     if (note.failures < 16) ++note.failures;
     note.used = now;
@@ -306,7 +316,7 @@ void Memory::path_known(const PathSeen& seen, Duration added_delay)
   ++changes_;
   if (!known_.contains(seen.place))
     while (known_.size() >= limits_.paths)
-      drop_oldest(known_, forgotten_.paths);
+      drop_oldest(known_, seen.now, forgotten_.paths);
   known_[seen.place] = { seen.now, seen.source, added_delay };
 }
 
@@ -349,7 +359,7 @@ void Memory::frames_kept(std::uint32_t network, const std::string& access_point,
   {
     if (!kept) return;
     while (access_points_.size() >= limits_.access_points)
-      drop_oldest(access_points_, forgotten_.access_points);
+      drop_oldest(access_points_, now, forgotten_.access_points);
     found = access_points_.emplace(key, KeptFrames {}).first;
   }
   KeptFrames& note = found->second;

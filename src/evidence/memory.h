@@ -53,11 +53,13 @@ struct PathNote
   bool operator==(const PathNote&) const = default;
 };
 
+// A clock that is put right in small steps is not one that was set back.
+constexpr WallTime clock_step = 60;
+
 // Whether what was found at a time counts still: not when it is too old, nor of a time that has not come.
 constexpr bool still_counts(WallTime found, WallTime lasts, WallTime now)
 {
-  constexpr WallTime step = 60; // a clock that is put right in small steps is not one that was set back
-  return found <= now + step && now - found < lasts;
+  return found <= now + clock_step && now - found < lasts;
 }
 
 // A cellular path by which the ACKs of some flow reached the server. By the Wi-Fi network as well as by the cellular
@@ -185,7 +187,7 @@ public:
 private:
   Network* by(const std::function<bool(const Network&)>& fits);
   Network& add_network(const NetworkSigns& signs, WallTime now);
-  void merge(std::uint32_t from, std::uint32_t into);
+  void merge(std::uint32_t from, std::uint32_t into, WallTime now);
   void forget_network(std::uint32_t id);
   Record& record(const Place& place, WallTime now);
   Tally& tally(const Place& place, std::string_view what, WallTime now);

@@ -42,7 +42,12 @@ bool Tally::add(double difference, double weight, WallTime now)
 {
   refresh(now);
   const Standing before = standing;
-  if (standing != Standing::resting && gains.count() >= longest) gains = {};
+  if (gains.count() >= longest)
+  {
+    // Of a network that rests servers which speak for themselves are compared still: what it rests for stays as it is.
+    if (standing == Standing::resting) return false;
+    gains = {};
+  }
   gains.add(difference, weight);
   if (standing == Standing::resting) return false;
   if (harms())

@@ -453,6 +453,31 @@ TEST(Controller, ARestIsRememberedAndTriedAgainAndEndsWhenTheHarmHasGone)
   EXPECT_EQ(again.controller.stats().back, 1u);
 }
 
+// Its address was away for a while, so that nobody looked at it.
+TEST(Controller, WhatRestsDoesNotBeginOnAFlowThatIsSeenAgain)
+{
+  Memory known {};
+  const Place home { known.recognize({ "home", "", false }, start), "wwan0", {} };
+  known.rest(home, "offload", start);
+  World world { 1, { "freeze", "offload" }, 1e-9, known };
+  const auto id = world.begin();
+  ASSERT_EQ(world.rulings[id].rests, 2);
+  FlowSeen flow = world.flows[id];
+  world.flows.clear();
+  world.step();
+  world.step();
+  ASSERT_EQ(world.controller.flows(), 0u);
+  world.surroundings.changed = world.now; // the link is back, and nothing is switched yet
+  flow.acting = 1;
+  EXPECT_EQ(world.controller.look(flow, world.surroundings, world.at()).rests, 2);
+  // One that has begun before the network was known lets go at a calm moment.
+  flow.id += 1;
+  flow.acting = 3;
+  EXPECT_EQ(world.controller.look(flow, world.surroundings, world.at()).rests, 0);
+  world.now += 3s;
+  EXPECT_EQ(world.controller.look(flow, world.surroundings, world.at()).rests, 2);
+}
+
 // ---- when nothing may be switched ----
 
 // Switches while the surroundings are as they are made by `disturb`, in an hour.
@@ -743,6 +768,52 @@ TEST(Controller, WhatHarmsOnlyTogetherIsFoundByThePlainStretches)
   for (int hours = 0; hours < 6 && world.controller.stats().rested == 0; ++hours)
     world.run(1h);
   EXPECT_GT(world.controller.stats().rested, 0u);
+}
+
+// The comparison that tips the balance may be one with servers that speak for themselves, and see no harm.
+TEST(Controller, HarmTogetherOfTheNetworkIsBlamedWhicheverServersShowItLast)
+{
+  const std::string both = "freeze+mirror";
+  Memory known {};
+  const Place home { known.recognize({ "home", "", false }, start), "wwan0", {} };
+  const auto at_part = [&](unsigned part) { return Place { home.network, home.cell, prefix_of(server(part)) }; };
+  for (int i = 0; i < 8; ++i)
+    known.add(at_part(1), both, i % 2 == 0 ? 0.02 : -0.02, 0.5, start);
+  const auto tips = [&]
+  {
+    Memory next = known;
+    next.add(at_part(1), both, -Sequence::most, 0.5, start);
+    return next.standing(home, both, start) == Standing::resting
+           && next.standing(at_part(1), both, start) == Standing::acting;
+  };
+  for (unsigned part = 2; !tips(); ++part)
+  {
+    known.add(at_part(part), both, -Sequence::most, 0.5, start);
+    ASSERT_LT(part, 100u);
+  }
+  const auto single = [&](Memory& memory)
+  { return memory.find(at_part(1), "freeze") != nullptr || memory.find(at_part(1), "mirror") != nullptr; };
+  const auto compared = [&](Memory& memory) { return memory.find(at_part(1), both)->gains.count() > 8; };
+  for (std::uint64_t seed = 1;; ++seed)
+  {
+    World world { seed, { "freeze", "mirror" }, 0.5, known };
+    Memory& memory = world.controller.memory();
+    world.effects[0] = world.effects[1] = -2;
+    for (int i = 0; i < 40 && !single(memory) && !compared(memory); ++i)
+    {
+      const auto id = world.begin(1);
+      world.run(3s);
+      world.end(id);
+    }
+    if (single(memory) || !compared(memory)) continue; // it is not the one that is wanted
+    ASSERT_EQ(memory.find(home, both)->standing, Standing::resting);
+    ASSERT_EQ(memory.find(at_part(1), both)->standing, Standing::acting);
+    EXPECT_EQ(world.standing("freeze"), Standing::resting);
+    EXPECT_EQ(world.standing("mirror"), Standing::resting);
+    EXPECT_EQ(world.controller.stats().rested, 1u);
+    EXPECT_EQ(world.controller.stats().back, 0u);
+    return;
+  }
 }
 
 // Most parts of the Internet are asked once and not again. On one network for months these must not keep others from

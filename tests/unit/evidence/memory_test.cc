@@ -121,6 +121,25 @@ TEST(Memory, ThousandsOfNetworksAndPrefixesAreBoundedAndCounted)
   EXPECT_GT(memory.forgotten().records, 0u);
 }
 
+// All that is known was used by a clock that was ahead. What is learnt since must not be the first to go.
+TEST(Memory, AFullOneGoesOnLearningAfterTheClockWasSetBack)
+{
+  Memory memory { { .networks = 16, .records = 64, .tallies = 4, .paths = 8 } };
+  const WallTime ahead = now + 86'400;
+  for (unsigned i = 0; i < 64; ++i)
+  {
+    const auto network = memory.recognize({ "network " + std::to_string(i % 16), "", false }, ahead + i);
+    memory.add({ network, "wwan0", prefix_of(v4(10, 1, i, 1)) }, "mirror", 0.1, 1, ahead + i);
+  }
+  const auto home = memory.recognize({ "home", "", false }, now);
+  static_cast<void>(memory.recognize({ "cafe", "", false }, now + 1));
+  EXPECT_EQ(memory.recognize({ "home", "", false }, now + 2), home);
+  for (unsigned i = 0; i < 30; ++i)
+    memory.add({ home, "wwan0", prefix_of(v4(10, 2, 3, 4)) }, "offload", i % 2 == 0 ? -0.3 : -0.32, 1, now + 3 + i);
+  EXPECT_EQ(memory.standing({ home, "wwan0", {} }, "offload", now + 40), Standing::resting);
+  EXPECT_LE(memory.records().size(), 64u);
+}
+
 TEST(Memory, ForgetsOnDemand)
 {
   Memory memory {};

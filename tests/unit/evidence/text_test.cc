@@ -205,6 +205,21 @@ TEST(Text, AFullMemoryIsWithinItsLength)
   EXPECT_EQ(read.records().size(), memory.records().size());
 }
 
+// While a network's tally rests, servers that speak for themselves are compared, and count there.
+TEST(Text, HoweverMuchIsComparedDuringARestItIsReadAgain)
+{
+  Memory memory {};
+  const auto home = memory.recognize({ "home", "", false }, now);
+  for (int i = 0; i < 20; ++i)
+    memory.add(at(home, 1), "offload", 0.3, 1, now);
+  memory.rest({ home, "wwan0", {} }, "offload", now);
+  for (int i = 0; i < 70'000; ++i)
+    memory.add(at(home, 1), "offload", 0.3, 1, now);
+  Memory read {};
+  EXPECT_EQ(from_text(to_text(memory), now, read), "");
+  EXPECT_EQ(read.records(), memory.records());
+}
+
 TEST(Text, TornAnywhereIsNotUsed)
 {
   const std::string whole = to_text(learnt());
