@@ -55,6 +55,8 @@ what was known any more, and each flow validates by itself again.
 **When.** Only above `window_mss` segments of window, only while the cellular ACK path adds less delay than the flow has standing in queues
 on average (`added_delay_free`: always), and only as long as that queue stands and the goodput does not fall (`goodput_loss_limit`). What is queued is counted from the
 shortest round trip by Wi-Fi of the whole flow, as a queue may stand for minutes. After a blackout or a handoff queue and goodput are measured anew.
+Where the driver tells that the air has room (below) and no ACK waits for it, ACKs by cellular save nothing and cost the budget: after the flow's first three seconds none
+leave that way, and those of two surveys later come back (`the air has room for ACKs`).
 
 **Without a cellular path** (filtered, translated, too slow, or no link) fewer ACKs leave by Wi-Fi instead: at most `wifi_ack_ratio` to one,
 at least sixteen in a round trip, each for at most eight segments. Where the driver's survey tells that the air is not full (less than 60 % in use, by anybody; without

@@ -31,6 +31,10 @@ constexpr double copies_in_rtt = 8;
 // to repair for 2 % of goodput (docs/results/paths.md). So many such ACKs more than twice the others, and for how long.
 constexpr std::uint8_t most_holes = 96;
 constexpr Duration holes_memory = 20s;
+// What surveys tell of a flow that has just begun is older than the flow; and how long the air has room before ACKs
+// that leave by cellular come back.
+constexpr Duration survey_lag = 3s;
+constexpr std::uint16_t room_lasts_ms = 2000;
 
 // Whether the newest ACK by cellular may be lost. An echo proves those up to its own TSval, not what left after it.
 bool unsure(const FlowView& flow, const ValidatedPath::State& state)
@@ -291,6 +295,8 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
   if (state.thinning.mss_per_ack <= 0) return {};
   if (state.thinning.sparse()) return back_off(state.thinning.sparse_back_off(), "offload: ACKs are sparse already");
   state.thinning.sparse_times = 0;
+  if (event.now - state.considered >= survey_lag && nothing_to_save(event, flow, state))
+    return back_off(survey_time, "offload: the air has room for ACKs");
   if (event.now < state.slow_until
       && state.slow_delay > longest_delay(flow, knobs.added_delay_free, state.queue_by_wifi))
     return {};
@@ -318,6 +324,21 @@ Plan ValidatedPath::consider(const Event& event, const FlowView& flow, State& st
   state.path.begin(event.segment->timestamps->value, state.still, event.now);
   state.why = "offload: probing";
   return { .reserve = state.path.reservation(), .wake = event.now + timeout(flow), .why = "offload: probe begins" };
+}
+
+// Whether ACKs by cellular would only cost the user's budget: the air has room for them, and none waits for it.
+bool ValidatedPath::nothing_to_save(const Event& event, const FlowView& flow, State& state)
+{
+  return state.thinning.air_has_room(flow, *event.links) && !state.late_known;
+}
+
+// The same of a flow whose ACKs leave by cellular, and for two surveys already.
+bool ValidatedPath::saves_nothing(const Event& event, const FlowView& flow, State& state)
+{
+  const auto clock = static_cast<std::uint16_t>(clock_ms(event.now));
+  if (!state.room) state.room_since = clock;
+  state.room = nothing_to_save(event, flow, state);
+  return state.room && static_cast<std::uint16_t>(clock - state.room_since) >= room_lasts_ms;
 }
 
 Plan ValidatedPath::probe(const Event& event, const FlowView& flow, State& state)
@@ -371,6 +392,8 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
     state.shortest_by_wifi = state.queue_by_wifi = 0;
     return return_to_wifi(event, flow, state, backoff(state.goodput_losses), "offload: slower than on Wi-Fi", false);
   }
+  if (saves_nothing(event, flow, state))
+    return return_to_wifi(event, flow, state, survey_time, "offload: the air has room for ACKs", false);
   // The queue that excused the delay is gone (a handoff, losses): the sender's window limits now, not the air.
   if (state.delay_known && state.added_delay > unqueued_delay(flow, knobs.added_delay_free)
       && state.queue_by_cell < state.added_delay / 4)
@@ -501,6 +524,7 @@ Plan ValidatedPath::move(const Event& event, const FlowView& flow, State& state,
 {
   first_acks(event, flow, state, before);
   state.phase = Phase::by_cell;
+  state.room = false;
   state.holes = 0;
   state.since = event.now;
   state.rtt_taken = flow.rtt_at;

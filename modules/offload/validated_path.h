@@ -108,6 +108,7 @@ public:
     std::uint16_t window = 0;        // of the last ACK, unscaled
     std::uint16_t copied_at = 0;     // low half of the TSval when the last copy left by cellular beside Wi-Fi
     std::uint16_t unvalidated = 0;   // ACKs sent by cellular since the last validation
+    std::uint16_t room_since = 0;    // ms, wraps: since when `room` is so
     std::uint16_t bases_at = 0;      // when both bases were made up for clocks that part; in tick_apart, wraps
     std::uint8_t holes = 0;          // ACKs with SACK blocks, by Wi-Fi, beyond twice those by cellular
     std::uint8_t still = 0;          // ACKs in a row with the same window
@@ -124,6 +125,7 @@ public:
     bool delay_known : 1 = false; // added_delay was measured over a round by cellular
     bool late_known : 1 = false;  // late_at is
     bool thin_uplink : 1 = false; // of cellular: it took fewer ACKs than were sent
+    bool room : 1 = false;        // by cellular: the air has room for the ACKs
     bool uplink_full : 1 = false; // with as few ACKs as may be by cellular, too
 
     bool takes_word(const FlowView& flow) const { return flow.cell_path_known && !distrusts; }
@@ -146,6 +148,8 @@ private:
   };
   static std::optional<Obstacle> unfit(const Event& event, const FlowView& flow);
   std::optional<Obstacle> obstacle(const Event& event, const FlowView& flow) const;
+  static bool nothing_to_save(const Event& event, const FlowView& flow, State& state);
+  static bool saves_nothing(const Event& event, const FlowView& flow, State& state);
   Plan probe(const Event& event, const FlowView& flow, State& state);
   Plan while_by_cell(const Event& event, const FlowView& flow, State& state);
   Plan hear(const Event& event, const FlowView& flow, State& state);

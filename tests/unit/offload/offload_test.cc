@@ -897,6 +897,64 @@ TEST_F(ByWifi, WhatPassedUnseenIsNoReasonToLeaveNoAckOut)
   EXPECT_NEAR(s.state().thinning.mss_per_ack, 2, 0.5);
 }
 
+// ---- air that has room ----
+
+// A flow for which a path by cellular is there, and what surveys tell, once a second.
+struct Room : ::testing::Test
+{
+  void told(float busy, Duration span)
+  {
+    for (Tick until = s.fixture.now() + span; s.fixture.now() < until;)
+    {
+      s.fixture.chain.radio(Link::wifi, RadioState { .busy = busy }, s.fixture.now());
+      s.steps(1000);
+    }
+  }
+  Session s {};
+};
+
+TEST_F(Room, WhatSurveysSayOfAYoungFlowIsNotWaitedFor)
+{
+  told(0.1F, ms(2000));
+  EXPECT_EQ(s.phase(), Phase::by_cell);
+}
+
+TEST_F(Room, AcksComeBackWhereByCellularTheyOnlyCost)
+{
+  told(0.8F, ms(3000));
+  ASSERT_EQ(s.phase(), Phase::by_cell);
+  told(0.5F, ms(6000));
+  ASSERT_EQ(s.phase(), Phase::by_cell) << "with ACKs by Wi-Fi it may be full again";
+  told(0.3F, ms(1000));
+  EXPECT_EQ(s.phase(), Phase::by_cell) << "perhaps for a moment";
+  told(0.3F, ms(3000));
+  ASSERT_EQ(s.phase(), Phase::by_wifi);
+  EXPECT_EQ(s.state().why, "offload: the air has room for ACKs");
+  told(0.55F, ms(6000));
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
+  told(0.8F, ms(3000));
+  EXPECT_EQ(s.phase(), Phase::by_cell);
+}
+
+TEST_F(Room, AFlowThatIsLookedAtLateStaysOnWifi)
+{
+  s.cell().delivers = false;
+  told(0.2F, ms(4000));
+  s.cell().delivers = true;
+  told(0.2F, ms(15'000));
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
+  EXPECT_EQ(s.fixture.count("offload: path validated"), 0u);
+}
+
+TEST_F(Room, WhereAcksWaitForTheAirTheyLeaveByCellular)
+{
+  told(0.8F, ms(3000));
+  s.state().late_known = true;
+  s.state().late_at = s.fixture.view(s.peers).last_ts_value;
+  told(0.2F, ms(1500));
+  EXPECT_EQ(s.phase(), Phase::by_cell);
+}
+
 struct Thinning : ::testing::Test
 {
   // Away, with the cellular uplink queueing until one ACK in several is sent.
