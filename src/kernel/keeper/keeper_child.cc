@@ -91,6 +91,7 @@ public:
       state_.steering = steerer_->state();
       placer_.emplace(options_.placement_file);
       state_.placement = placer_->state();
+      packets_wait(true); // in the queues of other programs, at any time
       pacer_.emplace(options_.pacing_file, make_socket_pacing(options_.pacing));
       state_.pacing = pacer_->state();
       state_.backend = backend_->name();
@@ -417,34 +418,21 @@ private:
     if (queue_) release_waiting(queue_.get(), queue_number_);
   }
 
+  // Hooks stay until the end (undo()): other programs' queues hold packets while Tandem is idle, too.
   void take_away()
   {
     backend_->pause();
     release();
-    packets_wait(false);
-    backend_->clear();
   }
 
-  // Where nothing was in the way of packets before, nothing is after a failure.
   void load(const RulePlan& plan)
   {
-    const bool before = packets_wait_;
-    packets_wait(true);
-    try
-    {
-      backend_->apply(plan);
-    }
-    catch (...)
-    {
-      packets_wait(before);
-      throw;
-    }
+    backend_->apply(plan);
     ++state_.applied;
   }
 
   void packets_wait(bool wait) noexcept
   {
-    packets_wait_ = wait;
     steerer_->packets_wait(wait);
     placer_->packets_wait(wait);
   }
@@ -452,18 +440,15 @@ private:
   void suspend()
   {
     release();
-    bool paused = false;
     try
     {
       backend_->pause();
-      paused = true;
     }
     catch (const std::exception& e)
     {
       state_.last_error = e.what(); // the queue is emptied at every look, so packets pass even so
     }
     release();
-    if (paused) packets_wait(false);
     resume_at_ = Tick {};
     resume_pause_ = Duration {};
     ++state_.suspensions;
@@ -566,7 +551,6 @@ private:
   PlacementPlan placement_ {};
   bool placement_held_ = false; // stopped since the daemon hangs
   RulePlan plan_ {};
-  bool packets_wait_ = false;
   KeeperState state_ {};
   Fd queue_ {};
   std::uint16_t queue_number_ = 0;

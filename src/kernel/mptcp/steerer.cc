@@ -216,7 +216,7 @@ struct Steerer::Parts
 
 Steerer::Steerer(const std::string& file) : parts_ { std::make_unique<Parts>() }
 {
-  CeMarker::clear();
+  if (CeMarker::is_left()) parts_->marker.emplace();
   parts_->file = file;
   parts_->recover();
 }

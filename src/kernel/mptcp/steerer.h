@@ -27,7 +27,7 @@ public:
   void suspend(); // takes that back; endpoints stay, and backup flags that the settings ask for
   void resume();  // carries the last plan out again
 
-  // Whether packets may wait in a netfilter queue: CeMarker::keep_hook().
+  // Whether packets may wait in a netfilter queue, of any program: CeMarker::keep_hook().
   void packets_wait(bool wait) noexcept;
 
   const SteeringState& state() const;

@@ -1,6 +1,7 @@
 #include "src/kernel/rules/ce_rules.h"
 
 #include "src/kernel/rules/nft_context.h"
+#include "src/kernel/rules/render_text.h"
 
 #include <optional>
 #include <string_view>
@@ -14,7 +15,7 @@ namespace
 // Empty when the kernel would take a rule. A table of another name: a running Tandem owns its own.
 std::string sample(NftContext& nft, bool owner)
 {
-  std::string text = render::ce_nftables({ { .interface = "lo", .rate = 0.5 } }, owner);
+  std::string text = render::without_hooks(render::ce_nftables({ { .interface = "lo", .rate = 0.5 } }, owner));
   constexpr std::string_view name = "tandem_steer";
   for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += name.size())
     text.insert(at + name.size(), "_probe");
@@ -66,6 +67,8 @@ struct CeMarker::Parts
     }
     if (reason.empty())
     {
+      // Without table owners that of a killed run is taken over, for its hook.
+      bare = nft->load(render::nft_end_of("tandem_steer", !owner)).empty() && !owner;
       backend = "nftables";
       why = "this kernel's nft matches TCP options and draws random numbers";
     }
@@ -85,16 +88,16 @@ CeMarker::~CeMarker()
   if (!parts_->backend.empty()) parts_->nft->load("delete table inet tandem_steer\n");
 }
 
-void CeMarker::clear() noexcept
+bool CeMarker::is_left() noexcept
 {
   try
   {
     // Only on a kernel without table owners has a killed run left it.
-    NftContext {}.load("delete table inet tandem_steer\n");
+    return !NftContext {}.list("list table inet tandem_steer\n").empty();
   }
   catch (const std::exception&)
   {
-    // Without nftables in the kernel there is no such table.
+    return false; // without nftables in the kernel there is no such table
   }
 }
 

@@ -26,7 +26,7 @@ struct CeRule
 class CeMarker
 {
 public:
-  // Finds out what works here. Never throws; see why().
+  // Finds out what works here, and takes what a killed run left out of force. Never throws; see why().
   CeMarker();
   ~CeMarker(); // no mark any more
   CeMarker(const CeMarker&) = delete;
@@ -39,12 +39,12 @@ public:
   // in force. The rules must have passed validate().
   std::string apply(const std::vector<CeRule>& rules);
 
-  // Whether packets may wait in a netfilter queue. Meanwhile the table stays without rules where it would go
-  // (render::nft_end_of()).
+  // Whether packets may wait in a netfilter queue, of any program. Meanwhile the table stays without rules where it
+  // would go (render::nft_end_of()).
   void keep_hook(bool keep) noexcept;
 
-  // Removes what a killed run left. Harmless when there is nothing.
-  static void clear() noexcept;
+  // Whether a killed run left its table.
+  static bool is_left() noexcept;
 
 private:
   struct Parts;

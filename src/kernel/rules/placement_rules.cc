@@ -385,9 +385,10 @@ std::string probe_placement()
     static_cast<void>(placed_flows(plan.mark.mask));
     NftContext nft {};
     if (!nft.list("list table inet tandem_place").empty()) return {}; // of a Tandem that runs: nobody else may touch it
-    check_loaded(nft.try_out(render::placed_nftables(plan)));
-    if (!nft.try_out(render::place_nftables(plan, true)).empty()) // kernels before 5.12
-      check_loaded(nft.try_out(render::place_nftables(plan, false)));
+    const auto try_out = [&nft](const std::string& text) { return nft.try_out(render::without_hooks(text)); };
+    check_loaded(try_out(render::placed_nftables(plan)));
+    if (!try_out(render::place_nftables(plan, true)).empty()) // kernels before 5.12
+      check_loaded(try_out(render::place_nftables(plan, false)));
     return {};
   }
   catch (const std::exception& e)

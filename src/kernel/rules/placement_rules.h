@@ -127,9 +127,8 @@ public:
   void refresh();
   // Somebody has changed rules of nftables: whether those that living connections need are there is looked at soon.
   void rules_changed();
-  // Whether packets may wait in a netfilter queue. Meanwhile tables stay without rules where they would go, as those of
-  // CE marks do (CeMarker::keep_hook()), and what an earlier run left stays so until the first `false`: another
-  // program's queue may hold packets at the start.
+  // Whether packets may wait in a netfilter queue, of any program. Meanwhile tables stay without rules where they would
+  // go, as those of CE marks do (CeMarker::keep_hook()), and what an earlier run left stays so until the first `false`.
   void packets_wait(bool wait) noexcept;
   // Counts, and takes away what no connection needs any more. True when state() changed. Call it at next().
   bool look(Tick now);

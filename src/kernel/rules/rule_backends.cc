@@ -1,6 +1,7 @@
 // Loading rules: libnftables where the kernel has nft's queue expression, iptables otherwise.
 #include "src/kernel/command.h"
 #include "src/kernel/rules/nft_context.h"
+#include "src/kernel/rules/render_text.h"
 #include "src/kernel/rules/rules.h"
 
 #include <exception>
@@ -48,7 +49,7 @@ public:
     std::string reason = nft_.load(render::nftables(plan, owner_));
     if (!reason.empty() && owner_ && !loaded_)
     {
-      // Kernels before 5.12 know no table owner; a table that a run without owner left behind stands in the way.
+      // A table without an owner, of somebody else's making, stands in the way.
       clear();
       reason = nft_.load(render::nftables(plan, true));
       if (!reason.empty())
@@ -78,10 +79,21 @@ public:
 
   void pause() override
   {
-    nft_.load("flush table inet tandem\n");
+    // Without an owner whoever flushes everything takes the table, too.
+    if (const std::string reason = nft_.load(render::nft_end_of("tandem", true)); !reason.empty() && !missing(reason))
+      throw std::runtime_error { "nftables did not take Tandem's rules away: " + reason };
     current_ = {};
   }
-  void clear() override { nft_.load("delete table inet tandem\n"); }
+  void clear() override { nft_.load(render::nft_end_of("tandem", false)); }
+
+  // Of a killed run. A table that knows no owner, as before Linux 5.12, is taken over with its hooks by apply().
+  void take_over()
+  {
+    if (owner_)
+      clear();
+    else
+      nft_.load(render::nft_end_of("tandem", true));
+  }
 
   // Empty when the kernel would take the rules; nothing is changed.
   std::string probe()
@@ -89,18 +101,27 @@ public:
     // A table of another name: a running Tandem owns its own.
     auto text = [](bool owner)
     {
-      std::string rules = render::nftables(probe_plan(), owner);
+      std::string rules = render::without_hooks(render::nftables(probe_plan(), owner));
       for (std::size_t at = 0; (at = rules.find("inet tandem", at)) != std::string::npos; at += 17)
         rules.insert(at + 11, "_probe");
       return rules;
     };
     std::string reason = nft_.try_out(text(true));
-    if (!reason.empty()) reason = nft_.try_out(text(false));
-    if (reason.find("No such file or directory") != std::string::npos) return "not in this kernel";
+    if (!reason.empty())
+    {
+      reason = nft_.try_out(text(false));
+      owner_ = !reason.empty();
+    }
+    if (missing(reason)) return "not in this kernel";
     return reason;
   }
 
 private:
+  static bool missing(const std::string& reason)
+  {
+    return reason.find("No such file or directory") != std::string::npos;
+  }
+
   NftContext nft_ {};
   std::string why_;
   bool owner_ = true;
@@ -357,7 +378,7 @@ std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted)
       if (nft_reason.empty())
       {
         clear_others("nftables");
-        nftables->clear();
+        nftables->take_over();
         return nftables;
       }
     }
@@ -388,7 +409,7 @@ std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted)
     if (reason.empty())
     {
       clear_others(iptables->name());
-      iptables->clear();
+      iptables->pause();
       return iptables;
     }
     if (variant == "legacy") reason += lacks_legacy_modules();

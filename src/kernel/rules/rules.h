@@ -15,7 +15,7 @@
 namespace tandem::kernel
 {
 
-// A plan without traffic bits means: no rule, no chain, no table.
+// A plan without traffic bits means: no rule. Chains that are there stay, empty, for their hooks (pause()).
 //
 // Egress is caught in the mangle place of the output hook: packets leaving by the wifi interface, or, when
 // wifi_addresses are given, packets with one of these source addresses that leave by the wifi or the cell interface.
@@ -72,11 +72,11 @@ public:
   virtual bool in_place() = 0;
   // Whether a RulesetWatch hears when somebody changes rules of this kind.
   virtual bool announced() const = 0;
-  // Takes the rules out of force at once. The hooks stay: the kernel drops every packet that waits in a queue when a
-  // hook goes away, whosever it is.
+  // Takes the rules out of force at once, also those a killed run left behind. The hooks stay: the kernel drops every
+  // packet that waits in a queue when a hook goes away, whosever it is. Throws std::runtime_error with a sentence.
   virtual void pause() = 0;
-  // Removes Tandem's tables and chains, also those a killed run left behind. Harmless when there are none. Pause and
-  // let the waiting packets go before.
+  // Removes Tandem's tables and chains, also those a killed run left behind. Harmless when there are none. For the end:
+  // pause and let the waiting packets go before.
   virtual void clear() = 0;
 };
 
@@ -87,8 +87,8 @@ enum class BackendChoice : std::uint8_t
   iptables,
 };
 
-// Probes the running kernel, chooses, and removes the rules that a killed run left behind in any back end. Throws
-// std::runtime_error with the remedy when neither works.
+// Probes the running kernel, chooses, and takes the rules that a killed run left behind in any back end out of force;
+// tables and chains of the chosen one stay until clear(). Throws std::runtime_error with the remedy when neither works.
 std::unique_ptr<RuleBackend> choose_backend(BackendChoice wanted = BackendChoice::automatic);
 
 // Would this back end work here? Empty when it would, else the reason. Touches nothing of a running Tandem; the

@@ -3,9 +3,9 @@
 #include "src/kernel/clock.h"
 #include "src/kernel/fd.h"
 #include "src/kernel/note_file.h"
-#include "src/kernel/packet/packet_queue.h"
 #include "src/kernel/rules/placement_rules.h"
 #include "tests/unit/kernel/own_namespace.h"
+#include "tests/unit/kernel/waiting_packets.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -67,29 +66,8 @@ protected:
   }
   void TearDown() override { std::filesystem::remove(file_); }
 
-  // Three packets wait in a queue. False: no queues here.
-  bool three_wait()
-  {
-    try
-    {
-      queue_.emplace(QueueOptions { .number = 77 });
-    }
-    catch (const std::exception&)
-    {
-      return false;
-    }
-    // A kernel without nft's queue expression may have that of iptables.
-    if (!done("nft 'table inet wait { chain output { type filter hook output priority 0; udp dport 7777 queue num 77; "
-              "}; }' || "
-              "iptables -t mangle -A OUTPUT -p udp --dport 7777 -j NFQUEUE --queue-num 77"))
-      return false;
-    const Fd from { ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
-    const sockaddr_in to = at(INADDR_LOOPBACK, 7777);
-    for (int i = 0; i < 3; ++i)
-      ::sendto(from.get(), "x", 1, 0, reinterpret_cast<const sockaddr*>(&to), sizeof to);
-    return waiting() == 3;
-  }
-  std::uint32_t waiting() const { return queue_->kernel_stats().value_or(KernelQueueStats {}).waiting; }
+  bool three_wait() { return packets_.begin(); }
+  std::uint32_t waiting() const { return packets_.count(); }
   std::string noted() const
   {
     std::ifstream in { file_ };
@@ -139,7 +117,7 @@ protected:
   const PlacementPlan plan_ { .links = { { .value = 2, .interface = "cell9" } } };
   const std::string file_ = testing::TempDir() + "placed-" + std::to_string(::getpid()) + ".json";
   Fd listener_ {}, connection_ {};
-  std::optional<PacketQueue> queue_ {};
+  test::WaitingPackets packets_ {};
 };
 
 // What others take away comes back also while nothing is placed, when looks are ever farther apart.
