@@ -11,6 +11,7 @@
 #include "src/daemon/module_loader.h"
 #include "src/daemon/piece_options.h"
 #include "src/daemon/privileges.h"
+#include "src/daemon/restart_pause.h"
 #include "src/daemon/saved_file.h"
 #include "src/daemon/service.h"
 #include "src/daemon/signals.h"
@@ -24,10 +25,12 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <ctime>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -275,8 +278,25 @@ void give_back_memory()
   mallopt(M_ARENA_MAX, 2);
 }
 
+// systemd starts it again a second after a failure, whatever the cause and however often (docs/confinement.md): one
+// that stays is met ever more seldom. SIGTERM ends the wait. Nobody waits whose run directory is not systemd's.
+void wait_for_restart(const std::string& file, Duration lived)
+{
+  if (file.empty()) return;
+  const unsigned failures = count_failure(file, lived);
+  const Duration pause = restart_pause(failures);
+  if (pause == Duration {}) return;
+  const std::string text = "failed at once, " + std::to_string(failures) + " times in a row: ends in "
+                           + std::to_string(std::chrono::ceil<std::chrono::seconds>(pause).count())
+                           + " s, to be started again";
+  log(Severity::notice, text);
+  notify_service_manager("STATUS=" + text);
+  std::this_thread::sleep_for(pause);
+}
+
 int main(int argc, char** argv)
 {
+  const Tick started = kernel::now();
   give_back_memory();
   Options options;
   bool foreground = false;
@@ -309,6 +329,8 @@ int main(int argc, char** argv)
     return code == 0 ? control::written_out("tandemd") : exit_bad_input;
   }
 
+  const char* kept_between_runs = std::getenv("RUNTIME_DIRECTORY"); // systemd.exec(5)
+  const std::string failures = kept_between_runs ? std::string { kept_between_runs } + "/failures" : "";
   try
   {
     if (options.check)
@@ -319,6 +341,7 @@ int main(int argc, char** argv)
       return control::written_out("tandemd");
     }
     run(options);
+    forget_failures(failures);
     return 0;
   }
   catch (const ConfigError& error)
@@ -330,6 +353,7 @@ int main(int argc, char** argv)
   catch (const std::exception& error)
   {
     log(Severity::error, error.what());
+    if (!options.check) wait_for_restart(failures, kernel::now() - started);
     return exit_failure;
   }
 }
