@@ -73,6 +73,11 @@ def test_the_exposure_is_what_the_documentation_says(facts: dict[str, str]) -> N
     assert float(facts["exposure"]) <= MOST_EXPOSURE
 
 
+def test_a_reload_of_a_wrong_file_fails_with_its_reason_and_changes_nothing(facts: dict[str, str]) -> None:
+    assert facts["refused_reload"] == "1 active same process"
+    assert re.search(r"/etc/tandem/tandem.toml:\d+: \S*nonsense", facts["refused_why"])
+
+
 def test_reload_takes_the_file_over_and_keeps_the_process(facts: dict[str, str]) -> None:
     assert facts["reloaded"].startswith("same process")
     value, source = knob(facts["reloaded"], "window_mss")

@@ -206,9 +206,13 @@ int up_by_systemd(const UpOptions& options, const Client& client)
   if (options.any())
   {
     // In /run: forgotten with the next boot, or `tandem down`. Under its name once it is whole: systemd takes no other.
-    std::string text = "# Written by `tandem up`, removed by `tandem down`.\n[Service]\nExecStart=\nExecStart=";
+    std::string words;
     for (const std::string& word : daemon_arguments(options, client, false))
-      text += unit_word(word) + ' ';
+      words += unit_word(word) + ' ';
+    const std::string text = "# Written by `tandem up`, removed by `tandem down`.\n[Service]\nExecStart=\nExecStart="
+                             + words + "\nExecReload=\nExecReload=" + words
+                             + "\"--check\"\n" // as the unit does: the second only after the first
+                               "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'";
     fs::create_directories(drop_in.parent_path(), fault);
     const fs::path part = drop_in.string() + ".part";
     std::ofstream out { part };

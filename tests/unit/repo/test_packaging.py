@@ -63,9 +63,14 @@ def test_the_service_has(line: str) -> None:
 def test_the_unit_runs_nothing_that_the_package_does_not_bring() -> None:
     """Nothing but the daemon and the shell, which every system has, and of the shell what it does itself."""
     commands = re.findall(r"^Exec\w+=[-@:+!]*(.*)$", unit_text(), re.MULTILINE)
-    assert len(commands) == 2
-    others = [command for command in commands if command != "/usr/sbin/tandemd" and not re.fullmatch(r"/bin/sh -c '(kill|echo|test) [^;&|]*'", command)]
+    assert len(commands) == 3
+    others = [command for command in commands if command not in ("/usr/sbin/tandemd", "/usr/sbin/tandemd --check") and not re.fullmatch(r"/bin/sh -c '(kill|echo|test) [^;&|]*'", command)]
     assert not others
+
+
+def test_a_reload_fails_where_the_file_has_a_mistake() -> None:
+    """systemd goes on to the second command only after the first; what the daemon itself finds, only its log tells."""
+    assert re.findall(r"^ExecReload=(.*)$", unit_text(), re.MULTILINE) == ["/usr/sbin/tandemd --check", "/bin/sh -c 'kill -HUP $MAINPID'"]
 
 
 def test_the_unit_has_no_mistake(tmp_path: Path) -> None:

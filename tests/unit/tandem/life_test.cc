@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
+#include <vector>
 
 namespace tandem::cli
 {
@@ -83,11 +85,26 @@ TEST_F(LifeTest, down_stops_what_would_come_back_and_forgets_what_up_asked_for)
 {
   const std::string drop_in = "/run/systemd/system/tandemd.service.d/50-tandem-up.conf";
   EXPECT_THAT(asked_by("export INACTIVE=3; " TANDEM_PROGRAM " down"), HasSubstr("stop tandemd.service"));
-  const auto done = on_machine("export INACTIVE=3; " TANDEM_PROGRAM " up --wifi wlan7; grep -c wlan7 " + drop_in
-                               + "; " TANDEM_PROGRAM " down; ls " + drop_in);
+  const auto done = on_machine("export INACTIVE=3; " TANDEM_PROGRAM " up --wifi wlan7; grep -c ExecStart.*wlan7 "
+                               + drop_in + "; " TANDEM_PROGRAM " down; ls " + drop_in);
   EXPECT_THAT(done.out, HasSubstr("1\n"));
   EXPECT_THAT(done.out, HasSubstr("tandemd is not running"));
   EXPECT_THAT(done.err, HasSubstr("cannot access '" + drop_in));
+}
+
+// `systemctl reload` fails where the configuration is refused that the daemon would read, not that of the unit alone.
+TEST_F(LifeTest, a_reload_checks_what_up_has_asked_for)
+{
+  const auto done = on_machine(TANDEM_PROGRAM " up -c /etc/other.toml --wifi wlan7; "
+                                              "cat /run/systemd/system/tandemd.service.d/50-tandem-up.conf");
+  std::vector<std::string> reload {};
+  std::istringstream lines { done.out };
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("ExecReload=")) reload.push_back(line);
+  ASSERT_EQ(reload.size(), 3u) << done.out;
+  EXPECT_EQ(reload[0], "ExecReload=") << "instead of the unit's";
+  EXPECT_THAT(reload[1], testing::ContainsRegex("tandemd\" .*\"/etc/other.toml\" .*\"wlan7\" \"--check\""));
+  EXPECT_EQ(reload[2], "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'");
 }
 
 TEST_F(LifeTest, options_that_cannot_be_written_are_not_left_half)

@@ -61,6 +61,14 @@ wait_for 20 eval 'tandem module offload --json | grep -q 25' || true
 mv $work/kill /usr/bin/kill
 fact reloaded "$([ "$(property MainPID)" = "$daemon" ] && echo 'same process') $(tandem module offload --json | tr -d '\n')"
 
+stage refused_reload
+cp -p /etc/tandem/tandem.toml $work/good_reload.toml
+echo 'nonsense = 1' >>/etc/tandem/tandem.toml
+systemctl reload tandemd && code=0 || code=$?
+fact refused_reload "$code $(systemctl is-active tandemd) $([ "$(property MainPID)" = "$daemon" ] && echo 'same process')"
+fact refused_why "$(journalctl -u tandemd -n 5 -o cat | tr '\n' '|')"
+cp -p $work/good_reload.toml /etc/tandem/tandem.toml
+
 stage saved
 tandem set offload.window_mss 30 --save
 systemctl restart tandemd
