@@ -26,6 +26,8 @@ constexpr double tolerance = 0.35;
 // Of a server whose clock was none of these, though one of them was within that: a queue of 50 ms is not taken for it.
 constexpr Duration settle_exactly = 5s;
 constexpr double tolerance_exactly = 0.01;
+// In vain twice, it is looked at for twice as long, up to 40 s: what comes and goes in a queue weighs less then.
+constexpr unsigned tries = 2, most_looks = 3 * tries;
 // Delays that fall by more than this share of the time in so many spans in a row are no queue that drains, and no
 // drift.
 constexpr double fastest_drift = 0.01;
@@ -94,7 +96,7 @@ void DelayMeter::begin_anew(bool doubted)
 
 void DelayMeter::find_tick(TsClock value, std::int32_t passed, Tick now)
 {
-  if (now - epoch_ < (doubted_ ? settle_exactly : settle) || passed == 0) return;
+  if (now - epoch_ < (doubted_ ? settle_exactly * (1 << looks_ / tries) : settle) || passed == 0) return;
   const double within = doubted_ ? tolerance_exactly : tolerance;
   const double elapsed = seconds(now - epoch_);
   const double pace = passed > 0 ? elapsed / passed : 0;
@@ -104,6 +106,7 @@ void DelayMeter::find_tick(TsClock value, std::int32_t passed, Tick now)
   if (!known())
   {
     // A pause, a clock nobody has, or the first copy was damaged: looked at again from here.
+    if (doubted_ && looks_ < most_looks) ++looks_;
     epoch_ = now;
     origin_ = value;
     return;

@@ -20,7 +20,7 @@ class DelayMeter
 public:
   // A segment with `value` arrived. Retransmissions and reordered segments are welcome: their TSval is that of their
   // sending. False when it is farther ahead than any path allows: the copy is damaged, or the server's clock was set,
-  // which the next one tells.
+  // which the next one tells; what comes after that one is measured anew.
   bool arrived(TsClock value, Tick now);
 
   bool known() const { return tick_ > 0; }
@@ -59,7 +59,8 @@ private:
   std::uint8_t falls_ = 0;   // spans in a row in which delays fell as those of a clock do that is faster than its tick
   bool doubted_ : 1 = false; // the tick was none of the usual ones before: the next one must be one exactly
   bool leapt_ : 1 = false;   // the last value was too far ahead
-  float floor_then_ = 0;     // when the span began
+  std::uint8_t looks_ : 3 = 0; // in vain, at a clock that was doubted
+  float floor_then_ = 0;       // when the span began
   Tick span_turn_ {};
   std::array<float, spans> tops_ {};
 };

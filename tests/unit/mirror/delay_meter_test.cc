@@ -206,6 +206,22 @@ TEST(DelayMeter, AQueueThatDrainsIsNotTakenForAFastClockForLong)
   EXPECT_NEAR(path.meter.queued(), 0.03, 1.1e-3);
 }
 
+// The download's own queue, which fills and empties every few seconds, is never the same when a look of 5 s begins and
+// ends: the clock was refused for the rest of the download.
+TEST(DelayMeter, AClockThatWasDoubtedWronglyIsFoundThoughTheQueueComesAndGoes)
+{
+  for (const double period : { 3.0, 7.0, 11.0 })
+  {
+    Path path {};
+    path.run(0.2, 0.5);
+    path.run(12, [](double now) { return std::max(0.0, 0.5 - 0.03 * (now - 1)); });
+    ASSERT_FALSE(path.meter.known());
+    path.run(80, [=](double now) { return 0.3 * std::fmod(now, period) / period; });
+    ASSERT_TRUE(path.meter.known()) << period;
+    EXPECT_NEAR(path.meter.tick(), 1e-3, 1e-5);
+  }
+}
+
 struct Wraps : ::testing::TestWithParam<double>
 {
 };
