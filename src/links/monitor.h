@@ -26,7 +26,7 @@ public:
 
   int fd() const;
   // Takes in what is waiting; never blocks. True when a role or the routing changed. Reads everything anew after a
-  // message overrun.
+  // message overrun, and where the kernel drops routes without a message.
   bool receive(Tick now);
   // Reading anew has failed, and what is known is as old as that: call receive() again in a while.
   bool outdated() const;

@@ -53,8 +53,8 @@ struct RuleEntry
   bool invert = false;
   std::uint32_t mark = 0, mask = 0;
   Network from {}, to {};
-  bool elsewhere = false; // by interface or VRF: not how an ordinary flow is routed
-  bool some = false;      // for some users, ports or protocols: may be how a flow is routed
+  bool elsewhere = false; // by interface or VRF: not how an ordinary flow is routed, unless inverted
+  bool some = false;      // for some users, ports or others: may be how a flow is routed
   bool operator==(const RuleEntry&) const = default;
 };
 

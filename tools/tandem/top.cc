@@ -235,9 +235,9 @@ int why(const Client& client, const std::string& server, bool as_json)
     const std::string off = words_of(status, "hands_off");
     constexpr std::size_t most_told = 1000; // by the daemon
     const double known = number(part(status, "flows"), "count");
-    const std::string among = all.size() < most_told
-                                  ? "known"
-                                  : "among the " + std::to_string(all.size()) + " seen last of " + fixed(known, 0);
+    const std::string among = all.size() < most_told ? "known"
+                                                     : "among the " + std::to_string(all.size()) + " of "
+                                                           + fixed(known, 0) + " that are told";
     throw Failure { "no connection to " + printable(server) + (addresses == server ? "" : " (" + addresses + ")")
                     + " is " + among + ". "
                     + (off.empty() ? "Tandem follows those that begin while it runs; `tandem flows` shows them"

@@ -778,7 +778,7 @@ TEST_F(CliTest, why_claims_nothing_of_flows_that_it_was_not_told)
 {
   backend.flow_count = 4000;
   EXPECT_THAT(tandem("why 192.0.2.77").err,
-              HasSubstr("no connection to 192.0.2.77 is among the 1000 seen last of 4000. "));
+              HasSubstr("no connection to 192.0.2.77 is among the 1000 of 4000 that are told. "));
   backend.flow_count = 1;
   EXPECT_THAT(tandem("why 192.0.2.77").err, HasSubstr("no connection to 192.0.2.77 is known. "));
 }

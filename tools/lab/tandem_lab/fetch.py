@@ -104,7 +104,7 @@ class Flow:
             self.bytes += count
 
     def run_again(self, began: float) -> None:
-        """One download after another until stop(), whatever ends each. `bytes` and `error` are those of the latest."""
+        """One download after another until stop(), whatever ends each. `error` is that of the latest, `bytes` those of the latest that was answered."""
         while not self.stopping:
             self.error = self.expected = None
             self.run(began)
