@@ -15,7 +15,7 @@ namespace
 // Empty when the kernel would take a rule. A table of another name: a running Tandem owns its own.
 std::string sample(NftContext& nft, bool owner)
 {
-  std::string text = render::without_hooks(render::ce_nftables({ { .interface = "lo", .rate = 0.5 } }, owner));
+  std::string text = render::ce_nftables({ { .interface = "lo", .rate = 0.5 } }, owner);
   constexpr std::string_view name = "tandem_steer";
   for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += name.size())
     text.insert(at + name.size(), "_probe");

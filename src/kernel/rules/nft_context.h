@@ -19,7 +19,8 @@ public:
 
   // Empty when the kernel took the text as a whole; else the reason, and nothing was changed.
   std::string load(const std::string& text);
-  // The same, but nothing is changed either way.
+  // The same, but nothing is changed either way. Hooks are left out: the kernel would make them before it learns that
+  // they are only tried, and drop what waits in every queue as it takes them away again. Each stands on its own line.
   std::string try_out(const std::string& text);
   // What a `list` command prints; empty when it failed.
   std::string list(const std::string& command);

@@ -65,7 +65,7 @@ struct Placer::Parts
   bool any_away = false;                           // connections on other links than home, at the last look
   bool rules_lost = false;                         // somebody has taken an ip rule away; put back at the next look
   bool unread = false;                             // the routes could not be read; again at the next look
-  bool hooks_stay = false;                         // packets_wait()
+  bool hooks_stay = true;                          // packets_wait()
   bool place_bare = false, placed_bare = false;    // the table is there for its hooks alone
   Tick next = Tick::max();
   Duration pause {};
@@ -385,10 +385,9 @@ std::string probe_placement()
     static_cast<void>(placed_flows(plan.mark.mask));
     NftContext nft {};
     if (!nft.list("list table inet tandem_place").empty()) return {}; // of a Tandem that runs: nobody else may touch it
-    const auto try_out = [&nft](const std::string& text) { return nft.try_out(render::without_hooks(text)); };
-    check_loaded(try_out(render::placed_nftables(plan)));
-    if (!try_out(render::place_nftables(plan, true)).empty()) // kernels before 5.12
-      check_loaded(try_out(render::place_nftables(plan, false)));
+    check_loaded(nft.try_out(render::placed_nftables(plan)));
+    if (!nft.try_out(render::place_nftables(plan, true)).empty()) // kernels before 5.12
+      check_loaded(nft.try_out(render::place_nftables(plan, false)));
     return {};
   }
   catch (const std::exception& e)
@@ -400,7 +399,6 @@ std::string probe_placement()
 Placer::Placer(const std::string& file) : parts_ { std::make_unique<Parts>() }
 {
   parts_->file = file;
-  parts_->hooks_stay = true; // recover()
   try
   {
     parts_->recover();
@@ -409,7 +407,6 @@ Placer::Placer(const std::string& file) : parts_ { std::make_unique<Parts>() }
   {
     parts_->state.last_error = e.what();
   }
-  parts_->hooks_stay = false;
 }
 
 Placer::~Placer()

@@ -129,6 +129,7 @@ public:
   void rules_changed();
   // Whether packets may wait in a netfilter queue, of any program. Meanwhile tables stay without rules where they would
   // go, as those of CE marks do (CeMarker::keep_hook()), and what an earlier run left stays so until the first `false`.
+  // True at first.
   void packets_wait(bool wait) noexcept;
   // Counts, and takes away what no connection needs any more. True when state() changed. Call it at next().
   bool look(Tick now);

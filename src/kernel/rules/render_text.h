@@ -44,14 +44,4 @@ inline std::string nft_end_of(const std::string& table, bool hooks_stay)
   return (hooks_stay ? "flush table inet " : "delete table inet ") + table + "\n";
 }
 
-// For rules that are only to be tried out: the kernel makes their hooks before it learns so, and takes them away again.
-inline std::string without_hooks(const std::string& text)
-{
-  std::istringstream lines { text };
-  std::string all;
-  for (std::string line; std::getline(lines, line);)
-    if (line.find(" hook ") == std::string::npos) all += line + "\n";
-  return all;
-}
-
 } // namespace tandem::kernel::render

@@ -87,13 +87,7 @@ public:
   void clear() override { nft_.load(render::nft_end_of("tandem", false)); }
 
   // Of a killed run. A table that knows no owner, as before Linux 5.12, is taken over with its hooks by apply().
-  void take_over()
-  {
-    if (owner_)
-      clear();
-    else
-      nft_.load(render::nft_end_of("tandem", true));
-  }
+  void take_over() { nft_.load(render::nft_end_of("tandem", !owner_)); }
 
   // Empty when the kernel would take the rules; nothing is changed.
   std::string probe()
@@ -101,7 +95,7 @@ public:
     // A table of another name: a running Tandem owns its own.
     auto text = [](bool owner)
     {
-      std::string rules = render::without_hooks(render::nftables(probe_plan(), owner));
+      std::string rules = render::nftables(probe_plan(), owner);
       for (std::size_t at = 0; (at = rules.find("inet tandem", at)) != std::string::npos; at += 17)
         rules.insert(at + 11, "_probe");
       return rules;

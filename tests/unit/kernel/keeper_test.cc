@@ -22,7 +22,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <optional>
@@ -238,10 +237,7 @@ TEST_F(IptablesKeeperTest, rules_that_cannot_be_loaded_again_are_tried_ever_more
   EXPECT_TRUE(is_soon(KeeperState::Phase::armed));
 }
 
-bool done(const std::string& command)
-{
-  return std::system(("(" + command + ") >/dev/null 2>&1").c_str()) == 0;
-}
+using test::done;
 
 // With any hook that goes the kernel drops what waits in every queue of the network namespace, whosever it is.
 class QueueOfAnotherTest : public testing::Test

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -31,10 +30,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint16_t port = 9999;
 
-bool done(const char* command)
-{
-  return std::system((std::string { "(" } + command + ") >/dev/null 2>&1").c_str()) == 0;
-}
+using test::done;
 
 // An earlier run has placed one connection on the second link, which lives.
 class PlacerTest : public testing::Test
@@ -167,9 +163,8 @@ TEST_F(PlacerTest, WhenConnectionsAreLetGoNothingThatWaitsIsDropped)
 TEST_F(PlacerTest, WhatAKilledRunLeftGoesWithTheQueuesOwnRulesAndNothingThatWaitsIsDropped)
 {
   for (const char* table : { "tandem_place", "tandem_placed" })
-    if (!done(("nft 'table inet " + std::string { table }
-               + " { chain output { type route hook output priority -160; meta mark set 7; }; }'")
-                  .c_str()))
+    if (!done("nft 'table inet " + std::string { table }
+              + " { chain output { type route hook output priority -160; meta mark set 7; }; }'"))
       GTEST_SKIP();
   const JournalPlace place = journal_place();
   const nlohmann::json note { { "boot", place.boot }, { "space", place.space }, { "plan", PlacementPlan {} } };

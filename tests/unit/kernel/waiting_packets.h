@@ -3,13 +3,13 @@
 
 #include "src/kernel/fd.h"
 #include "src/kernel/packet/packet_queue.h"
+#include "tests/unit/kernel/own_namespace.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
 #include <optional>
 
@@ -31,10 +31,8 @@ public:
       return false;
     }
     // A kernel without nft's queue expression may have that of iptables.
-    if (std::system("(nft 'table inet wait { chain output { type filter hook output priority 0; udp dport 7777 queue "
-                    "num 77; }; }' || iptables -t mangle -A OUTPUT -p udp --dport 7777 -j NFQUEUE --queue-num 77) "
-                    ">/dev/null 2>&1")
-        != 0)
+    if (!done("nft 'table inet wait { chain output { type filter hook output priority 0; udp dport 7777 queue num 77; "
+              "}; }' || iptables -t mangle -A OUTPUT -p udp --dport 7777 -j NFQUEUE --queue-num 77"))
       return false;
     const Fd from { ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
     sockaddr_in to {};
