@@ -91,7 +91,7 @@ def test_saved_settings_survive_a_restart(facts: dict[str, str]) -> None:
 
 def test_a_unit_can_be_excluded(facts: dict[str, str]) -> None:
     checksum, queued = facts["excluded"].split()
-    assert checksum == facts["file"] and int(queued) < 10
+    assert checksum == facts["part"] and int(queued) < 10
     (one,) = json.loads(facts["exclusions"])["exclusions"]
     assert (one["kind"], one["what"], one["problem"]) == ("service", "backup.service", "") and one["flows"] >= 1, one
 
@@ -137,7 +137,7 @@ def test_modem_manager_measures_for_it_with_the_rule_for_polkit_alone(facts: dic
 def test_it_works_under_its_apparmor_profile(facts: dict[str, str]) -> None:
     """Downloads, saved settings, an exclusion, a recording, a reload; and the iptables of both kinds, below."""
     assert facts["apparmor"] == "0 tandemd (enforce)"
-    assert facts["apparmor_download"] == facts["file"]
+    assert facts["apparmor_download"] == facts["part"]
     assert status(facts, "apparmor_status")["datapath"]["queued"] > 10
     assert facts["denied"] == ""
 
@@ -145,7 +145,7 @@ def test_it_works_under_its_apparmor_profile(facts: dict[str, str]) -> None:
 def test_iptables_works_under_the_unit(facts: dict[str, str]) -> None:
     shown = status(facts, "iptables")
     assert shown["backend"]["name"] == "iptables-nft", shown["backend"]
-    assert facts["iptables_download"] == facts["file"]
+    assert facts["iptables_download"] == facts["part"]
 
 
 def test_the_legacy_lock_that_another_holds_is_waited_for(facts: dict[str, str]) -> None:
@@ -153,7 +153,7 @@ def test_the_legacy_lock_that_another_holds_is_waited_for(facts: dict[str, str])
     assert facts["legacy_waits"] == "activating"
     shown = status(facts, "legacy")
     assert shown["backend"]["name"] == "iptables-legacy", shown["backend"]
-    assert facts["legacy_download"] == facts["file"]
+    assert facts["legacy_download"] == facts["part"]
 
 
 def test_tables_of_iptables_that_a_killed_run_left_go_with_the_next_one(facts: dict[str, str]) -> None:

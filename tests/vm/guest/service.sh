@@ -47,7 +47,7 @@ rules_under_load()
   nft monitor >$work/monitor &
   local monitor=$!
   sleep 1
-  download >$work/loaded
+  download part >$work/loaded
   kill $monitor
   grep -o '^add rule.*queue.*' $work/monitor | sed 's/counter packets [0-9]* bytes [0-9]*//; s/ *# handle.*//' | sort -u | tr '\n' ';'
 }
@@ -79,7 +79,7 @@ stage exclude
 tandem exclude add service backup.service
 before=$(queued)
 # Twice: whose the first connection is the daemon has to look up, and it is left alone meanwhile.
-get="curl -sS --max-time 90 $url/file"
+get="curl -sS --max-time 90 $url/part"
 systemd-run --quiet --wait --unit=backup sh -c "$get >$work/again; $get >$work/excluded"
 fact excluded "$(sha256sum <$work/excluded | cut -d' ' -f1) $(($(queued) - before))"
 fact exclusions "$(tandem exclude list --json | tr -d '\n')"
@@ -141,7 +141,7 @@ apparmor_parser -r -K /etc/apparmor.d/usr.sbin.tandemd && code=0 || code=$?
 systemctl restart tandemd || true
 wait_for 20 up || true
 fact apparmor "$code $(cat /proc/"$(property MainPID)"/attr/current)"
-fact apparmor_download "$(download)"
+fact apparmor_download "$(download part)"
 tandem set offload.window_mss 31 --save || true
 tandem exclude add service backup.service || true
 systemctl kill --kill-whom=main -s USR1 tandemd
@@ -154,7 +154,7 @@ mangle_tables() { nft list tables | sed -n 's/^table \(.*\) mangle$/\1/p' | tr '
 sed -i 's/^\[daemon\]/[daemon]\nbackend = "iptables"/' /etc/tandem/tandem.toml
 systemctl restart tandemd || true
 fact iptables "$(tandem status --json | tr -d '\n')"
-fact iptables_download "$(download)"
+fact iptables_download "$(download part)"
 # The legacy tools alone, while somebody else holds their lock. Their modules are the administrator's to load.
 systemctl stop tandemd
 mkdir $work/away
@@ -169,7 +169,7 @@ fact legacy_waits "$(systemctl is-active tandemd || true)"
 touch $work/release
 wait_for 60 up || true
 fact legacy "$(tandem status --json 2>&1 | tr -d '\n')"
-fact legacy_download "$(download)"
+fact legacy_download "$(download part)"
 mv $work/away/* /usr/sbin/
 # Daemon and keeper killed at once, as systemd does it with what takes too long to stop: nobody takes away what iptables-nft has made.
 # Nor does a next run, which systemd would start a second later.
