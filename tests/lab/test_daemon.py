@@ -6,6 +6,7 @@ import concurrent.futures
 import hashlib
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from tandem_lab import system, topology
 
 # A few seconds of download at the emulated 802.11g rate; the checksum covers every byte.
 FILE = "random"
+# One that is over sooner, for what needs no more than a connection on which data flows.
+SHORT, SHORT_CONTENT = "short", random.Random(4).randbytes(4_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +36,7 @@ def daemon_needed(without_air: None) -> None:
 
 @pytest.fixture
 def lab(air_lab, daemon_needed):
+    air_lab.add_file(SHORT, SHORT_CONTENT)
     yield air_lab
     air_lab.set("cell.source_filter", False)
 
@@ -60,10 +64,10 @@ def tandem(lab, daemon, *words: str, check: bool = True) -> subprocess.Completed
     return lab.client.run([str(system.tandem_binary("tandem")), "--socket", str(daemon.socket), *words], check=check)
 
 
-def whole(lab, result) -> None:
+def whole(lab, result, file: str = FILE) -> None:
     """The file arrived, every byte of it."""
     assert result.error is None
-    assert result.sha256 == lab.random_file["sha256"]
+    assert result.sha256 == (lab.random_file["sha256"] if file == FILE else hashlib.sha256(SHORT_CONTENT).hexdigest())
 
 
 def by_cellular(daemon) -> bool:
@@ -110,7 +114,7 @@ def test_all_modules_off_means_no_rule(lab):
     with lab.daemon() as daemon:
         assert system.wait_until(lambda: daemon.api("/v1/status")["keeper"]["state"] == "idle", 3)
         assert rules(lab) == ""
-        whole(lab, lab.download(FILE, sha256=True))
+        whole(lab, lab.download(SHORT, sha256=True), SHORT)
         assert queued(daemon) == 0
 
 
@@ -161,12 +165,12 @@ def test_switched_on_and_off_while_traffic_runs(lab):
         assert queued(daemon) == 0
         tandem(lab, daemon, "module", "offload", "on")
         # This connection is older than the rules: it passes untouched, and a new one does not.
-        second = lab.start_download(FILE, sha256=True)
+        second = lab.start_download(SHORT, sha256=True)
         assert system.wait_until(lambda: queued(daemon) > 0, 5)
         tandem(lab, daemon, "module", "offload", "off")
         assert system.wait_until(lambda: not re.search("NFQUEUE|queue", rules(lab)), 3)
         whole(lab, going.wait())
-        whole(lab, second.wait())
+        whole(lab, second.wait(), SHORT)
 
 
 def test_what_is_excluded_is_untouched_and_the_rest_is_not(lab, tmp_path):
@@ -220,12 +224,12 @@ def test_what_is_excluded_is_untouched_and_the_rest_is_not(lab, tmp_path):
 def test_nothing_stays_behind_after_a_stop(lab):
     before = left(lab), routes(lab)
     with lab.daemon(["offload"]) as daemon:
-        going = lab.start_download(FILE, sha256=True)
+        going = lab.start_download(SHORT, sha256=True)
         assert system.wait_until(lambda: rules(lab) and routes(lab) != before[1], 5)
-        going.wait_bytes(2_000_000)
+        going.wait_bytes(1_000_000)
         assert daemon.stop() == 0
         assert (left(lab), routes(lab)) == before
-        whole(lab, going.wait())
+        whole(lab, going.wait(), SHORT)
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["acks-by-wifi", "acks-by-cellular"])
@@ -246,12 +250,12 @@ def test_killed_with_its_keeper_and_started_again(lab):
     """Then nobody is left to clean; traffic flows all the same, and the next start cleans, of empty chains the next end."""
     before = left(lab)
     with lab.daemon(["offload"]) as daemon:
-        going = lab.start_download(FILE, sha256=True)
+        going = lab.start_download(SHORT, sha256=True)
         going.wait_bytes(500_000)
         keeper = daemon.api("/v1/status")["keeper"]["pid"]
         lab.client.run(["kill", "-9", str(keeper), str(daemon.pid)])
         daemon.process.wait()
-        whole(lab, going.wait())
+        whole(lab, going.wait(), SHORT)
     with lab.daemon():
         assert system.wait_until(lambda: rules(lab) == "", 3)
     assert left(lab) == before
@@ -296,7 +300,7 @@ def kill_with_rules_of_iptables(lab) -> None:
         keeper = daemon.api("/v1/status")["keeper"]["pid"]
         lab.client.run(["kill", "-9", str(keeper), str(daemon.pid)])
         daemon.process.wait()
-        going.wait()
+        going.stop()
     assert mangle_tables(lab) == ["ip", "ip6"] and rules(lab)
 
 
@@ -323,13 +327,13 @@ def test_without_its_keeper_the_daemon_ends_with_a_failure(lab):
     """Nothing would take the rules away if it hung. A service manager starts it anew, which it does after a failure only."""
     before = left(lab), routes(lab)
     with lab.daemon(["offload"]) as daemon:
-        going = lab.start_download(FILE, sha256=True)
+        going = lab.start_download(SHORT, sha256=True)
         going.wait_bytes(500_000)
         os.kill(daemon.api("/v1/status")["keeper"]["pid"], signal.SIGKILL)
         assert daemon.process.wait(10) == 1
         assert "the keeper process is gone" in daemon.log.read_text()
         assert (left(lab), routes(lab)) == before
-        whole(lab, going.wait())
+        whole(lab, going.wait(), SHORT)
 
 
 # What anybody could do to keep the daemon from starting: take the name, or the lock, first.
@@ -378,7 +382,7 @@ def test_rules_that_failed_are_tried_again_and_said_to_be_missing(lab):
     with lab.daemon(["offload"], {"daemon": {"backend": "iptables"}}) as daemon:
         assert system.wait_until(lambda: daemon.api("/v1/status")["datapath"]["bypassed"] and rules(lab) == "", 5)
         with mangle_of_another(lab):
-            going = lab.start_download("100G", seconds=12)
+            going = lab.start_download("100G", seconds=40)
             assert system.wait_until(lambda: not daemon.api("/v1/status")["rules"]["in_force"], 5)
             told = tandem(lab, daemon, "module", "offload", "on").stdout
             assert re.match("offload is on, not yet in force: iptables-(nft|legacy)-restore refused Tandem's rules", told), told
@@ -389,18 +393,18 @@ def test_rules_that_failed_are_tried_again_and_said_to_be_missing(lab):
         # Nobody asks for it again: the back-off of 1, 2, 4 s ends.
         assert system.wait_until(lambda: daemon.api("/v1/status")["rules"]["in_force"] and rules(lab) != "", 8)
         assert "the rules are not in force" in daemon.log.read_text()
-        assert going.wait().error is None
+        assert going.stop().error is None
 
 
 def test_stopped_for_five_seconds_traffic_goes_on(lab):
     with lab.daemon(["offload"]) as daemon:
-        going = lab.start_download("100G", seconds=9)
+        going = lab.start_download("100G", seconds=20)
         going.wait_bytes(1_500_000)
         began = going.progress()[0]
         daemon.signal(signal.SIGSTOP)
         time.sleep(5)
         daemon.signal(signal.SIGCONT)
-        samples = going.wait().samples
+        samples = going.stop().samples
         after = [total for now, total in samples if began + 1.0 <= now <= began + 5.0]
         # Within a second it goes on, and not at a trickle: 4 s at a tenth of the rate would be about 1 MB.
         assert after[-1] - after[0] > 4_000_000
@@ -412,9 +416,9 @@ def test_stopped_for_five_seconds_traffic_goes_on(lab):
 def test_full_queue_lets_packets_pass(lab):
     """Sixteen places and eight connections: what does not fit passes; nothing is lost."""
     with lab.daemon(["offload"], {"daemon": {"queue_length": 16}}):
-        flows = [lab.start_download(FILE, sha256=True, timeout=60) for _ in range(4)]
+        flows = [lab.start_download(SHORT, sha256=True, timeout=60) for _ in range(4)]
         for going in flows:
-            whole(lab, going.wait())
+            whole(lab, going.wait(), SHORT)
 
 
 def test_wifi_goes_and_comes_back(lab):
@@ -424,13 +428,13 @@ def test_wifi_goes_and_comes_back(lab):
         lab.client.run(["ip", "link", "set", "wlan0", "up"])
         lab.client.run(["ip", "route", "replace", "default", "via", topology.WIFI_GATEWAY[0], "dev", "wlan0", "metric", "100"])
         assert system.wait_until(lambda: daemon.api("/v1/status")["links"]["wifi"]["up"], 3)
-        whole(lab, lab.download(FILE, sha256=True))
+        whole(lab, lab.download(SHORT, sha256=True), SHORT)
         assert queued(daemon) > 0
 
 
 def test_without_a_second_interface(lab):
     with lab.daemon(["offload"], {"links": {"wifi": "wlan0", "cell": "none"}}) as daemon:
-        whole(lab, lab.download(FILE, sha256=True))
+        whole(lab, lab.download(SHORT, sha256=True), SHORT)
         assert not daemon.api("/v1/status")["links"]["cell"]["present"]
 
 
@@ -453,7 +457,7 @@ def test_modules_that_cannot_be_trusted_are_refused(lab, tmp_path):
         assert status["modules"] == []
         assert any("others than root may write it" in problem for problem in status["problems"])
         assert any("torn.so" in problem for problem in status["problems"])
-        whole(lab, lab.download(FILE, sha256=True))
+        whole(lab, lab.download(SHORT, sha256=True), SHORT)
 
 
 @pytest.mark.parametrize(("text", "line", "words"), [
@@ -472,8 +476,9 @@ def test_bad_configuration_is_named_by_line(lab, tmp_path, text, line, words):
 
 
 def test_full_flow_table_passes_new_flows(lab):
+    lab.add_file("300k", bytes(300_000))
     with lab.daemon(["offload"], {"daemon": {"max_flows": 16}}) as daemon:
-        assert lab.download("1M", flows=20, timeout=90).error is None
+        assert lab.download("300k", flows=20, timeout=90).error is None
         flows = daemon.api("/v1/status")["flows"]
         assert flows["count"] <= 16 and flows["refused"] > 0
 

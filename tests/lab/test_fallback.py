@@ -3,6 +3,8 @@ arrives in one segment with bytes that it holds (docs/decisions/0037)."""
 
 from __future__ import annotations
 
+import hashlib
+import random
 import time
 
 import pytest
@@ -17,6 +19,9 @@ def modules_needed(with_air: None) -> None:
     need_built("offload", "freeze")
 
 
+CONTENT = random.Random(37).randbytes(6_000_000)  # 4 s
+
+
 def decisions(daemon) -> dict[str, int]:
     return {why: count for entry in daemon.api("/v1/modules") for why, count in entry["decisions"].items()}
 
@@ -26,7 +31,7 @@ def whole_by_wifi_through_a_blackout(lab, going) -> None:
     time.sleep(0.6)
     lab.set("wifi.blackout", "none")
     result = going.wait()
-    assert result.error is None and result.sha256 == lab.random_file["sha256"]
+    assert result.error is None and result.sha256 == hashlib.sha256(CONTENT).hexdigest()
     assert result.interfaces["cell0"]["acks_out"] == 0
 
 
@@ -34,10 +39,11 @@ def whole_by_wifi_through_a_blackout(lab, going) -> None:
 def test_whole_numbers_by_wifi_and_every_byte_arrives(make_lab, modules_needed, modules):
     # With ACKs by cellular, which leave two bytes out, three of ten ended early in Linux 6.18 with offload alone.
     lab = make_lab("plain", overrides={"wifi.rate": "18"})
+    lab.add_file("content", CONTENT)
     with lab.daemon(modules, ANY_DELAY) as daemon:
         for late in range(3):
-            going = lab.start_download("random", sha256=True, mptcp=True, timeout=40)
-            going.wait_bytes(lab.random_file["size"] // 4 + late * 40_000)
+            going = lab.start_download("content", sha256=True, mptcp=True, timeout=40)
+            going.wait_bytes(2_500_000 + late * 40_000)
             denied = [flow for flow in daemon.api("/v1/flows") if flow.get("cell_denied")]
             assert denied and all(flow["cell_denied"] == "MPTCP refused by the server" and "mptcp" not in flow for flow in denied)
             whole_by_wifi_through_a_blackout(lab, going)
@@ -74,14 +80,15 @@ DROP_SYNS = """table inet blackhole {
 def test_what_the_kernel_keeps_mptcp_back_from_is_left_alone(make_lab, modules_needed):
     """SYNs with MPTCP that go unanswered make the kernel (6.12) send none with it for an hour: sockets of MPTCP's over plain TCP, of which nothing on the wire tells."""
     lab = make_lab("plain", overrides={"wifi.rate": "18"})
+    lab.add_file("content", CONTENT)
     with lab.daemon(["offload", "freeze", "mirror"], ANY_DELAY) as daemon:
         lab.server().run(["nft", "-f", "-"], input=DROP_SYNS)
         lab.download("1k", mptcp=True, timeout=40)
         lab.server().run(["nft", "delete", "table", "inet", "blackhole"])
         if "Blackhole" not in lab.tcp_counters("client"):
             pytest.skip("this kernel looks for no blackholes of MPTCP (Linux 6.12)")
-        going = lab.start_download("random", sha256=True, mptcp=True, timeout=40)
-        going.wait_bytes(lab.random_file["size"] // 4)
+        going = lab.start_download("content", sha256=True, mptcp=True, timeout=40)
+        going.wait_bytes(2_500_000)
         assert [flow["excluded"] for flow in daemon.api("/v1/flows") if not flow["closed"]] == [KEPT_BACK]
         whole_by_wifi_through_a_blackout(lab, going)
         path = daemon.api("/v1/status")["datapath"]

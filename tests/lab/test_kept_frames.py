@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Callable
 
 import pytest
 from conftest import need_built
@@ -30,8 +31,9 @@ def known(daemon) -> list[dict]:
     return [one for network in daemon.api("/v1/networks") if network["kind"] == "wifi" for one in network["keep_frames"]]
 
 
-def through_blackouts(lab, daemon, *modes: str) -> list[dict[str, int]]:
-    """A download of its own, with a blackout of each kind; what was decided of the beginning, and after each blackout."""
+def through_blackouts(lab, daemon, *modes: str, enough: Callable[[dict[str, int]], bool] = lambda after: False) -> list[dict[str, int]]:
+    """A download of its own, with a blackout of each kind, until what one of them brought is enough; what was decided of the beginning, and after each
+    blackout."""
     before = decisions(daemon)
 
     def since() -> dict[str, int]:
@@ -42,7 +44,8 @@ def through_blackouts(lab, daemon, *modes: str) -> list[dict[str, int]]:
         return fresh
 
     going = lab.start_download("100G", seconds=60)
-    time.sleep(3.0)
+    if system.wait_until(lambda: decisions(daemon).get(WITHHELD, 0) > before.get(WITHHELD, 0), 3.0):
+        time.sleep(1.5)  # past slow start and what it loses
     found = [since()]
     for mode in modes:
         lab.set("wifi.blackout", mode)
@@ -50,6 +53,8 @@ def through_blackouts(lab, daemon, *modes: str) -> list[dict[str, int]]:
         lab.set("wifi.blackout", "none")
         time.sleep(2.0)
         found.append(since())
+        if enough(found[-1]):
+            break
     going.stop()
     time.sleep(0.5)
     return found
@@ -121,7 +126,7 @@ def test_over_an_access_point_that_drops_nothing_changes_and_one_that_stops_keep
 def test_where_nothing_is_remembered_each_download_finds_out_by_itself(lab):
     with lab.daemon(["freeze"], radio(lab)) as daemon:
         for _ in range(2):
-            young, first, *later = through_blackouts(lab, daemon, *["buffer"] * 4)
+            young, first, *later = through_blackouts(lab, daemon, *["buffer"] * 4, enough=lambda after: WAITS in after)
             assert young.get(WITHHELD, 0) > 0 and first.get(RESUME, 0) > 0, (young, first)
             # From the first blackout on, unless frames come late, as in found_out().
             found = next((one for one in later if WAITS in one), None)

@@ -28,11 +28,11 @@ def modules_needed(with_air: None) -> None:
 
 
 @pytest.fixture
-def lab(make_lab, modules_needed) -> Lab:
-    made = make_lab("plain")
+def lab(air_lab, modules_needed) -> Iterator[Lab]:
     # As kernels before Linux 6.5: a SYN is repeated after 1, 3 and 7 s.
-    made.client.run(["sysctl", "-qw", "net.ipv4.tcp_syn_linear_timeouts=0"], check=False)
-    return made
+    air_lab.client.run(["sysctl", "-qw", "net.ipv4.tcp_syn_linear_timeouts=0"], check=False)
+    yield air_lab
+    air_lab.set("wifi.blackout", "none")
 
 
 class Echo:
@@ -154,7 +154,7 @@ def test_a_connection_begun_in_a_blackout(lab, echo):
         assert late > AT_ONCE and said(daemon)["own_syns"] == 1, "without the module it waits for its own timer"
 
 
-@pytest.mark.parametrize("modules", [["freeze"], ["freeze", "rate"]], ids=" ".join)
+@pytest.mark.parametrize(("modules", "echo"), [(["freeze"], True), (["freeze", "rate"], False)], ids=["freeze-v6", "freeze rate-v4"], indirect=["echo"])
 def test_a_request_on_a_connection_that_is_older_than_the_daemon(lab, echo, modules):
     """Neither its SYN nor what it has sent so far was seen; with `rate` what it sends into the blackout is, and of the answers only a sample."""
     with echo.connected() as ours, lab.daemon(modules) as daemon:
@@ -204,8 +204,9 @@ def test_an_upload_goes_on_and_every_byte_arrives(lab):
     echo.close()
 
 
-def test_a_route_that_is_back_after_the_link(lab):
+def test_a_route_that_is_back_after_the_link(make_lab, modules_needed):
     """As NetworkManager does it: the carrier first, the route when DHCP is done."""
+    lab = make_lab("plain")  # whose routes are no other test's
     echo = Echo(lab, False)
 
     def default(what: str, device: str) -> list[str]:

@@ -39,6 +39,7 @@ POLICED = "mirror: kept, nothing is lost at lower rates"
 FILE = "three"
 CONTENT = random.Random(4).randbytes(3_000_000)
 SUM = hashlib.sha256(CONTENT).hexdigest()
+PART = CONTENT[:1_500_000]  # some ten losses
 MPTCP = 262
 SERVER_OF_SUBFLOWS = r"""
 import random, socket
@@ -48,7 +49,7 @@ listener.bind(("0.0.0.0", 8080))
 listener.listen()
 print("ready", flush=True)
 peer, _ = listener.accept()
-peer.sendall(random.Random(4).randbytes(3_000_000))
+peer.sendall(random.Random(4).randbytes(1_500_000))
 peer.close()
 """
 CLIENT_OF_SUBFLOWS = r"""
@@ -84,6 +85,7 @@ def path(with_air: None, tmp_path_factory) -> Iterator[Lab]:
     scenario.write_text(SCENARIO)
     with Lab(scenario, prefix="mt-") as made:
         made.add_file(FILE, CONTENT)
+        made.add_file("part", PART)
         yield made
 
 
@@ -129,9 +131,9 @@ def undone(lab: Lab) -> int:
     return counted["TCPFullUndo"] + counted["TCPPartialUndo"] + counted["TCPDSACKUndo"] + counted["TCPLossUndo"]
 
 
-def right(lab: Lab, **options) -> None:
-    result = lab.download(FILE, sha256=True, **options)
-    assert result.error is None and result.sha256 == SUM
+def right(lab: Lab, file: str = FILE, **options) -> None:
+    result = lab.download(file, sha256=True, **options)
+    assert result.error is None and result.sha256 == (SUM if file == FILE else hashlib.sha256(PART).hexdigest())
 
 
 def sysctl(lab: Lab, setting: str) -> None:
@@ -152,8 +154,8 @@ def test_random_losses_cost_no_throughput(lab):
         assert hidden > kept and taken_back >= spontaneous + 10
         assert decisions(daemon).get(POLICED, 0) <= 2
         right(lab)
-        right(lab, tls=True)
-        right(lab, v6=True)
+        right(lab, "part", tls=True)
+        right(lab, "part", v6=True)
         decisions(daemon)
 
 
@@ -174,7 +176,7 @@ def test_old_echoes_leave_the_servers_timer_alone(lab):
     lab.set("wan.delay", "50ms")
     lab.set("wifi.queue_bytes", "250kB")
     with lab.daemon(["mirror"]) as daemon:
-        found = timers(lab, 10.0)
+        found = timers(lab, 6.0)
         made = decisions(daemon)
         print(f"timer {statistics.median(found):.2f} s in the middle, {max(found):.2f} s at most; {made}")
         assert made.get("mirror: old echo waits for a new SACK block", 0) >= 10
@@ -200,7 +202,10 @@ def test_losses_of_a_full_queue_stay_visible(lab):
                 hidden, kept, undos = (now - then for now, then in zip((*episodes(daemon), undone(lab)), before))
                 print(f"{result.goodput_mbps:.1f} Mb/s, {len(lab.losses())} lost so far, hidden {hidden}, kept {kept}, undone {undos}")
                 counts.append((hidden, kept, undos))
-            assert sum(kept for _, kept, _ in counts) >= 6
+                enough = sum(kept for _, kept, _ in counts) >= 6
+                if enough and len(counts) == 2 and all(hidden - kept / 2 <= 3 and undos - kept / 2 <= 4 for hidden, kept, undos in counts):
+                    break  # whatever the third is, the middle one is no more
+            assert enough, counts
             assert statistics.median(hidden - kept / 2 for hidden, kept, _ in counts) <= 3, counts
             assert statistics.median(undos - kept / 2 for _, kept, undos in counts) <= 4, counts
     finally:
@@ -214,7 +219,9 @@ def test_a_policer_is_known_by_what_an_answer_changes(lab):
     lab.set("wan.police_down", "15Mbit")
     with lab.daemon(["mirror"]) as daemon:
         for _ in range(4):
-            result = lab.download(seconds=8)
+            going = lab.start_download(seconds=8)
+            system.wait_until(lambda: decisions(daemon).get(POLICED, 0) >= 3 or not going.running(), 12, 0.1)
+            result = going.stop()
             made = decisions(daemon)
             print(f"{result.goodput_mbps:.1f} Mb/s, {len(lab.losses())} lost so far, {made}")
             if made.get(POLICED, 0) >= 3:
@@ -227,7 +234,7 @@ def test_a_server_without_timestamps_is_left_alone(lab):
     sysctl(lab, "net.ipv4.tcp_timestamps=0")
     try:
         with lab.daemon(["mirror"]) as daemon:
-            right(lab)
+            right(lab, "part")
             hidden, kept = episodes(daemon)
             assert hidden == 0 and kept >= 1
             assert daemon.api("/v1/status")["datapath"]["edited"] == 0
@@ -239,7 +246,7 @@ def test_a_server_without_sack_is_left_alone(lab):
     sysctl(lab, "net.ipv4.tcp_sack=0")
     try:
         with lab.daemon(["mirror"]) as daemon:
-            right(lab)
+            right(lab, "part")
             assert episodes(daemon) == (0, 0)
     finally:
         sysctl(lab, "net.ipv4.tcp_sack=1")
@@ -252,7 +259,7 @@ def test_mptcp_is_left_alone(lab):
             assert server.stdout.readline() == "ready\n"
             client = lab.client.popen(["/usr/bin/python3", "-c", CLIENT_OF_SUBFLOWS, lab.server().ipv4], stdout=subprocess.PIPE, text=True)
             assert system.wait_until(lambda: facts(daemon).get("state") == "MPTCP subflow, bypassed", 5), facts(daemon)
-            assert client.communicate(timeout=60)[0].strip() == SUM
+            assert client.communicate(timeout=60)[0].strip() == hashlib.sha256(PART).hexdigest()
             assert episodes(daemon) == (0, 0)
         finally:
             server.kill()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import random
+
 import pytest
 from conftest import need_built
 
@@ -51,8 +54,7 @@ def clean(daemon) -> None:
 ANY_DELAY = {"modules": {"offload": {"added_delay_free": "2s", "goodput_loss_limit": 1.0}}}
 
 
-@pytest.mark.parametrize("congestion", ["cubic", "reno", "bbr"])
-@pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
+@pytest.mark.parametrize("congestion, v6", [("cubic", False), ("cubic", True), ("reno", True), ("bbr", False)], ids=["cubic-ipv4", "cubic-ipv6", "reno-ipv6", "bbr-ipv4"])
 def test_acks_move_to_cellular_once_proved(make_lab, module_needed, congestion, v6):
     # A slow air, so that the file lasts: a probe that BBR's start makes fail is repeated after a pause, and at full rate
     # the third one may come after the end.
@@ -177,11 +179,13 @@ def test_published_strategy_splits_by_packet(lab):
 
 
 def test_eight_downloads_at_once(lab):
+    content = random.Random(8).randbytes(5_000_000)
+    lab.add_file("five", content)
     with lab.daemon(["offload"], ANY_DELAY) as daemon:
-        going = [lab.start_download("10M", sha256=True) for _ in range(2)] + [lab.start_download("random", sha256=True) for _ in range(2)]
+        going = [lab.start_download("five", sha256=True) for _ in range(4)]
         results = [one.wait() for one in going]
         assert all(result.error is None for result in results)
-        assert {result.sha256 for result in results[2:]} == {lab.random_file["sha256"]}
+        assert {result.sha256 for result in results} == {hashlib.sha256(content).hexdigest()}
         clean(daemon)
 
 
@@ -201,17 +205,19 @@ def test_acks_leave_by_both_links_where_cellular_is_too_slow_alone(make_lab, mod
 def test_acks_are_left_out_only_where_the_air_is_full(make_lab, module_needed):
     """Behind a wire that carries a third of what the air does nothing is saved by them (docs/results/thin-uplinks.md)."""
     lab = make_lab("plain", overrides={"cell.nat": True, "wan.rate_down": "8Mbit", "wan.queue_down": 200})
+    content = random.Random(6).randbytes(7_000_000)
 
-    def left_out(config: dict) -> int:
+    def left_out(config: dict, size: int = len(content)) -> int:
+        lab.add_file("part", content[:size])
         with lab.daemon(["offload"], config) as daemon:
-            result = lab.download("random", sha256=True)
-            assert result.error is None and result.sha256 == lab.random_file["sha256"]
+            result = lab.download("part", sha256=True)
+            assert result.error is None and result.sha256 == hashlib.sha256(content[:size]).hexdigest()
             clean(daemon)
             return decisions(daemon).get("offload: repeated by the next ACK", 0)
 
     survey = {"links": {"radio": f"lab:{lab.directory / 'frames.sock'}"}}
     unknown, room = left_out({}), left_out(survey)
     lab.set("wifi.rate", "6")
-    full = left_out(survey)
+    full = left_out(survey, 4_000_000)
     # In the first second of a download no survey is known.
     assert unknown > 300 and full > 300 and room < unknown / 3, (unknown, room, full)

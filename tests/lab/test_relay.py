@@ -61,8 +61,7 @@ def rules(lab) -> str:
 
 
 @needs_wireguard
-@pytest.mark.parametrize("congestion", ["cubic", "bbr"])
-@pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
+@pytest.mark.parametrize("congestion, v6", [("cubic", False), ("bbr", True)], ids=["cubic-ipv4", "bbr-ipv6"])
 def test_acks_leave_by_cellular_and_nothing_is_damaged(make_lab, with_air, v6, congestion):
     lab = make_lab("plain", overrides=NATS, congestion=congestion)
     with lab.daemon(ALL, ANY_DELAY) as daemon:

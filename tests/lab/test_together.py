@@ -121,8 +121,7 @@ def test_every_byte_arrives_whatever_happens(make_lab, modules_needed, trouble):
         assert any(decided[name] for name in MODULES), decided
 
 
-@pytest.mark.parametrize("trouble", ["loss", "everything"])
-@pytest.mark.parametrize("congestion", ["reno", "bbr"])
+@pytest.mark.parametrize("congestion, trouble", [("reno", "loss"), ("bbr", "everything")])
 def test_other_senders_and_ipv6(make_lab, modules_needed, trouble, congestion):
     lab = make_lab(scenario(trouble), congestion=congestion)
     with lab.daemon(MODULES) as daemon:

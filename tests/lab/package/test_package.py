@@ -31,7 +31,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     if lacks := [tool for tool in ("cpack", "dpkg-deb", "dpkg-shlibdeps") if not shutil.which(tool)]:
         pytest.skip(f"missing: {', '.join(lacks)}")
     directory = tmp_path_factory.mktemp("deb")
-    output("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", directory, cwd=BUILD)
+    # Not compressed, which takes half of the time and changes nothing of what is in them.
+    output("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=none", "-B", directory, cwd=BUILD)
     found = {path.name.split("_")[0]: path for path in directory.glob("*.deb")}
     assert sorted(found) == sorted(PARTS)
     return found
