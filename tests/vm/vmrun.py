@@ -102,7 +102,8 @@ def run(command: Sequence[str], *, timeout: float = 120.0, modules: Sequence[str
         accelerator = os.environ.get("TANDEM_VM_ACCEL", "tcg,thread=multi")
         machine = subprocess.Popen(
             [qemu, "-accel", accelerator, "-cpu", "max,la57=off", "-m", str(MEMORY_MB), "-smp", "2", "-nodefaults", "-display", "none", "-no-reboot",
-             "-kernel", str(kernel.image), "-initrd", str(image), "-append", "console=ttyS0 panic=-1 quiet loglevel=5 mitigations=off net.ifnames=0 tsc=reliable norandmaps",
+             "-kernel", str(kernel.image), "-initrd", str(image), "-append",
+             "console=ttyS0 panic=-1 quiet loglevel=5 mitigations=off net.ifnames=0 tsc=reliable norandmaps",
              "-virtfs", f"local,path=/,mount_tag={initramfs.TAG},security_model=none,readonly=on,multidevs=remap",
              "-serial", f"file:{console}", "-chardev", "stdio,id=out,signal=off", "-serial", "chardev:out", *devices],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_before)
