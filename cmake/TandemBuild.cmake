@@ -33,6 +33,11 @@ if(TANDEM_SANITIZE)
   add_compile_options(-Wno-error=maybe-uninitialized -Wno-error=mismatched-new-delete -Wno-error=array-bounds)
   add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TANDEM_SANITIZE})
+  # A null pointer ends a program under the address sanitizer, too, and of what parses the fuzzers (tests/fuzz) watch the alignment. The two
+  # checks took a fifth of the time to compile a source of the library.
+  if(TANDEM_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize=null,alignment)
+  endif()
 endif()
 
 # Precompiled: the standard headers that most units read anyway, and GoogleTest for the tests. Not nlohmann/json or CLI11: gcc 12
