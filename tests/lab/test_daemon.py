@@ -22,6 +22,7 @@ from tandem_lab import system, topology
 FILE = "random"
 # One that is over sooner, for what needs no more than a connection on which data flows.
 SHORT, SHORT_CONTENT = "short", random.Random(4).randbytes(4_000_000)
+SHORT_SUM = hashlib.sha256(SHORT_CONTENT).hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +35,13 @@ def daemon_needed(without_air: None) -> None:
             pytest.skip(f"{name}: {error}")
 
 
-@pytest.fixture
-def lab(air_lab, daemon_needed):
+@pytest.fixture(scope="module")
+def short_file(air_lab) -> None:
     air_lab.add_file(SHORT, SHORT_CONTENT)
+
+
+@pytest.fixture
+def lab(air_lab, short_file, daemon_needed):
     yield air_lab
     air_lab.set("cell.source_filter", False)
 
@@ -67,7 +72,7 @@ def tandem(lab, daemon, *words: str, check: bool = True) -> subprocess.Completed
 def whole(lab, result, file: str = FILE) -> None:
     """The file arrived, every byte of it."""
     assert result.error is None
-    assert result.sha256 == (lab.random_file["sha256"] if file == FILE else hashlib.sha256(SHORT_CONTENT).hexdigest())
+    assert result.sha256 == {FILE: lab.random_file["sha256"], SHORT: SHORT_SUM}[file]
 
 
 def by_cellular(daemon) -> bool:

@@ -3,7 +3,6 @@ arrives in one segment with bytes that it holds (docs/decisions/0037)."""
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
 
@@ -26,12 +25,12 @@ def decisions(daemon) -> dict[str, int]:
     return {why: count for entry in daemon.api("/v1/modules") for why, count in entry["decisions"].items()}
 
 
-def whole_by_wifi_through_a_blackout(lab, going) -> None:
+def whole_by_wifi_through_a_blackout(lab, going, digest: str) -> None:
     lab.set("wifi.blackout", "drop")
     time.sleep(0.6)
     lab.set("wifi.blackout", "none")
     result = going.wait()
-    assert result.error is None and result.sha256 == hashlib.sha256(CONTENT).hexdigest()
+    assert result.error is None and result.sha256 == digest
     assert result.interfaces["cell0"]["acks_out"] == 0
 
 
@@ -39,14 +38,14 @@ def whole_by_wifi_through_a_blackout(lab, going) -> None:
 def test_whole_numbers_by_wifi_and_every_byte_arrives(make_lab, modules_needed, modules):
     # With ACKs by cellular, which leave two bytes out, three of ten ended early in Linux 6.18 with offload alone.
     lab = make_lab("plain", overrides={"wifi.rate": "18"})
-    lab.add_file("content", CONTENT)
+    digest = lab.add_file("content", CONTENT)
     with lab.daemon(modules, ANY_DELAY) as daemon:
         for late in range(3):
             going = lab.start_download("content", sha256=True, mptcp=True, timeout=40)
             going.wait_bytes(2_500_000 + late * 40_000)
             denied = [flow for flow in daemon.api("/v1/flows") if flow.get("cell_denied")]
             assert denied and all(flow["cell_denied"] == "MPTCP refused by the server" and "mptcp" not in flow for flow in denied)
-            whole_by_wifi_through_a_blackout(lab, going)
+            whole_by_wifi_through_a_blackout(lab, going, digest)
         path = daemon.api("/v1/status")["datapath"]
         assert path["cell_bytes"] == 0 and path["dropped"] == 0
         assert decisions(daemon)["offload: MPTCP refused by the server, whole ACK numbers"] >= 1
@@ -80,7 +79,7 @@ DROP_SYNS = """table inet blackhole {
 def test_what_the_kernel_keeps_mptcp_back_from_is_left_alone(make_lab, modules_needed):
     """SYNs with MPTCP that go unanswered make the kernel (6.12) send none with it for an hour: sockets of MPTCP's over plain TCP, of which nothing on the wire tells."""
     lab = make_lab("plain", overrides={"wifi.rate": "18"})
-    lab.add_file("content", CONTENT)
+    digest = lab.add_file("content", CONTENT)
     with lab.daemon(["offload", "freeze", "mirror"], ANY_DELAY) as daemon:
         lab.server().run(["nft", "-f", "-"], input=DROP_SYNS)
         lab.download("1k", mptcp=True, timeout=40)
@@ -90,7 +89,7 @@ def test_what_the_kernel_keeps_mptcp_back_from_is_left_alone(make_lab, modules_n
         going = lab.start_download("content", sha256=True, mptcp=True, timeout=40)
         going.wait_bytes(2_500_000)
         assert [flow["excluded"] for flow in daemon.api("/v1/flows") if not flow["closed"]] == [KEPT_BACK]
-        whole_by_wifi_through_a_blackout(lab, going)
+        whole_by_wifi_through_a_blackout(lab, going, digest)
         path = daemon.api("/v1/status")["datapath"]
         assert (path["edited"], path["dropped"], path["injected"]) == (0, 0, 0)
         going = lab.start_download("random", sha256=True)

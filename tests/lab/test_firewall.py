@@ -3,7 +3,6 @@ it takes for beyond the window, or resets the connection (docs/decisions/0042)."
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
 
@@ -66,13 +65,13 @@ def test_that_it_keeps_the_state_shows(make_lab):
 
 @pytest.mark.parametrize("modules", [["offload"], ALL], ids=["offload", "all"])
 def test_where_the_laptop_offers_little_its_acks_stay_on_wifi(make_lab, modules):
-    lab, content = router(make_lab, "reject"), random.Random(4).randbytes(4_000_000)  # as slow as it is, that takes longer than "random" elsewhere
-    lab.add_file("four", content)
+    lab = router(make_lab, "reject")
+    digest = lab.add_file("four", random.Random(4).randbytes(4_000_000))  # as slow as it is, that takes longer than "random" elsewhere
     system.set_sysctls(lab.client.namespace, {"net.ipv4.tcp_rmem": "4096 32768 32768"})
     with lab.daemon(modules, ANY_DELAY) as daemon:
         result = lab.download("four", sha256=True)
         facts = next(entry for entry in daemon.api("/v1/modules") if entry["name"] == "offload")
-    assert result.error is None and result.sha256 == hashlib.sha256(content).hexdigest()
+    assert result.error is None and result.sha256 == digest
     assert lab.router_counters()["invalid"] == 0
     assert facts["violations"] == {} and facts["faults"] == 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Callable
 
 import pytest
 from conftest import need_built
@@ -31,8 +30,8 @@ def known(daemon) -> list[dict]:
     return [one for network in daemon.api("/v1/networks") if network["kind"] == "wifi" for one in network["keep_frames"]]
 
 
-def through_blackouts(lab, daemon, *modes: str, enough: Callable[[dict[str, int]], bool] = lambda after: False) -> list[dict[str, int]]:
-    """A download of its own, with a blackout of each kind, until what one of them brought is enough; what was decided of the beginning, and after each
+def through_blackouts(lab, daemon, *modes: str, until: str | None = None) -> list[dict[str, int]]:
+    """A download of its own, with a blackout of each kind, none after the one with the decision `until`; what was decided of the beginning, and after each
     blackout."""
     before = decisions(daemon)
 
@@ -53,7 +52,7 @@ def through_blackouts(lab, daemon, *modes: str, enough: Callable[[dict[str, int]
         lab.set("wifi.blackout", "none")
         time.sleep(2.0)
         found.append(since())
-        if enough(found[-1]):
+        if until in found[-1]:
             break
     going.stop()
     time.sleep(0.5)
@@ -126,7 +125,7 @@ def test_over_an_access_point_that_drops_nothing_changes_and_one_that_stops_keep
 def test_where_nothing_is_remembered_each_download_finds_out_by_itself(lab):
     with lab.daemon(["freeze"], radio(lab)) as daemon:
         for _ in range(2):
-            young, first, *later = through_blackouts(lab, daemon, *["buffer"] * 4, enough=lambda after: WAITS in after)
+            young, first, *later = through_blackouts(lab, daemon, *["buffer"] * 4, until=WAITS)
             assert young.get(WITHHELD, 0) > 0 and first.get(RESUME, 0) > 0, (young, first)
             # From the first blackout on, unless frames come late, as in found_out().
             found = next((one for one in later if WAITS in one), None)

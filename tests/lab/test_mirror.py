@@ -40,6 +40,7 @@ FILE = "three"
 CONTENT = random.Random(4).randbytes(3_000_000)
 SUM = hashlib.sha256(CONTENT).hexdigest()
 PART = CONTENT[:1_500_000]  # some ten losses
+PART_SUM = hashlib.sha256(PART).hexdigest()
 MPTCP = 262
 SERVER_OF_SUBFLOWS = r"""
 import random, socket
@@ -133,7 +134,7 @@ def undone(lab: Lab) -> int:
 
 def right(lab: Lab, file: str = FILE, **options) -> None:
     result = lab.download(file, sha256=True, **options)
-    assert result.error is None and result.sha256 == (SUM if file == FILE else hashlib.sha256(PART).hexdigest())
+    assert result.error is None and result.sha256 == {FILE: SUM, "part": PART_SUM}[file]
 
 
 def sysctl(lab: Lab, setting: str) -> None:
@@ -203,11 +204,12 @@ def test_losses_of_a_full_queue_stay_visible(lab):
                 print(f"{result.goodput_mbps:.1f} Mb/s, {len(lab.losses())} lost so far, hidden {hidden}, kept {kept}, undone {undos}")
                 counts.append((hidden, kept, undos))
                 enough = sum(kept for _, kept, _ in counts) >= 6
-                if enough and len(counts) == 2 and all(hidden - kept / 2 <= 3 and undos - kept / 2 <= 4 for hidden, kept, undos in counts):
+                too_much_hidden, too_much_undone = [hidden - kept / 2 for hidden, kept, _ in counts], [undos - kept / 2 for _, kept, undos in counts]
+                if enough and len(counts) == 2 and max(too_much_hidden) <= 3 and max(too_much_undone) <= 4:
                     break  # whatever the third is, the middle one is no more
             assert enough, counts
-            assert statistics.median(hidden - kept / 2 for hidden, kept, _ in counts) <= 3, counts
-            assert statistics.median(undos - kept / 2 for _, kept, undos in counts) <= 4, counts
+            assert statistics.median(too_much_hidden) <= 3, counts
+            assert statistics.median(too_much_undone) <= 4, counts
     finally:
         sysctl(lab, "net.ipv4.tcp_congestion_control=cubic")
 
@@ -259,7 +261,7 @@ def test_mptcp_is_left_alone(lab):
             assert server.stdout.readline() == "ready\n"
             client = lab.client.popen(["/usr/bin/python3", "-c", CLIENT_OF_SUBFLOWS, lab.server().ipv4], stdout=subprocess.PIPE, text=True)
             assert system.wait_until(lambda: facts(daemon).get("state") == "MPTCP subflow, bypassed", 5), facts(daemon)
-            assert client.communicate(timeout=60)[0].strip() == hashlib.sha256(PART).hexdigest()
+            assert client.communicate(timeout=60)[0].strip() == PART_SUM
             assert episodes(daemon) == (0, 0)
         finally:
             server.kill()

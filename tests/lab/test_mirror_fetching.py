@@ -125,11 +125,11 @@ def server_that(lab: Lab, how: str) -> Iterator[None]:
         process.communicate()
 
 
-def ask(lab: Lab, *paths: str, method: str = "GET", headers: str = "{}") -> None:
+def ask(lab: Lab, path: str, *others: str, method: str = "GET", headers: str = "{}") -> None:
     """Requests, at the same time, whose answers must be the original one."""
-    asked = [lab.client.popen(["/usr/bin/python3", "-c", CLIENT, lab.server().ipv4, path, method, headers], stdout=subprocess.PIPE, text=True) for path in paths]
+    asked = [lab.client.popen(["/usr/bin/python3", "-c", CLIENT, lab.server().ipv4, one, method, headers], stdout=subprocess.PIPE, text=True) for one in (path, *others)]
     original = hashlib.sha256(b"".join(n.to_bytes(8, "big") for n in range(SIZE // 8))).hexdigest()
-    assert [one.communicate(timeout=60)[0].strip() for one in asked] == [original] * len(paths)
+    assert [one.communicate(timeout=60)[0].strip() for one in asked] == [original] * len(asked)
 
 
 @pytest.mark.parametrize("undo", [True, False], ids=["undo", "fetch-only"])

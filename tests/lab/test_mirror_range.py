@@ -150,14 +150,13 @@ def test_tls_is_left_alone(lab):
 
 
 def test_killed_while_fetching_the_download_goes_on(lab):
-    content = random.Random(7).randbytes(2_000_000)
-    lab.add_file("middling", content)
+    digest = lab.add_file("middling", random.Random(7).randbytes(2_000_000))
     with lab.daemon(["mirror"], RANGE) as daemon:
         going = lab.start_download("middling", sha256=True)
         assert system.wait_until(lambda: fetch_state(daemon)["fills"] >= 2 or not going.running(), 20) and going.running()
         daemon.kill()
         result = going.wait()
-        assert result.error is None and result.sha256 == hashlib.sha256(content).hexdigest()
+        assert result.error is None and result.sha256 == digest
 
 
 def test_without_cellular_there_is_no_fetch_thread(lab):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 
 import pytest
@@ -179,13 +178,12 @@ def test_published_strategy_splits_by_packet(lab):
 
 
 def test_eight_downloads_at_once(lab):
-    content = random.Random(8).randbytes(5_000_000)
-    lab.add_file("five", content)
+    digest = lab.add_file("five", random.Random(8).randbytes(5_000_000))
     with lab.daemon(["offload"], ANY_DELAY) as daemon:
         going = [lab.start_download("five", sha256=True) for _ in range(4)]
         results = [one.wait() for one in going]
         assert all(result.error is None for result in results)
-        assert {result.sha256 for result in results} == {hashlib.sha256(content).hexdigest()}
+        assert {result.sha256 for result in results} == {digest}
         clean(daemon)
 
 
@@ -208,10 +206,10 @@ def test_acks_are_left_out_only_where_the_air_is_full(make_lab, module_needed):
     content = random.Random(6).randbytes(7_000_000)
 
     def left_out(config: dict, size: int = len(content)) -> int:
-        lab.add_file("part", content[:size])
+        digest = lab.add_file("part", content[:size])
         with lab.daemon(["offload"], config) as daemon:
             result = lab.download("part", sha256=True)
-            assert result.error is None and result.sha256 == hashlib.sha256(content[:size]).hexdigest()
+            assert result.error is None and result.sha256 == digest
             clean(daemon)
             return decisions(daemon).get("offload: repeated by the next ACK", 0)
 

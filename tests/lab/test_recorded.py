@@ -69,7 +69,6 @@ def test_replayed_over_every_scenario(make_lab, modules_needed, name, tmp_path):
 
 def test_switches_settings_and_resting_modules(make_lab, modules_needed, tmp_path):  # noqa: F811
     lab = make_lab(scenario("loss"))
-    lab.add_file("one", bytes(1_000_000))
     with lab.daemon(MODULES, {**WHOLE, "evidence": {"share": 0.5, "paths": True}}) as daemon:
         for change in (lambda: None,
                        lambda: daemon.api("/v1/modules/mirror", "PUT", {"enabled": False}),
@@ -78,7 +77,7 @@ def test_switches_settings_and_resting_modules(make_lab, modules_needed, tmp_pat
             download = lab.start_download("100G", seconds=60)
             time.sleep(1)
             change()
-            lab.download("one", timeout=50)
+            lab.download("1M", timeout=50)
             assert download.running()
             assert not download.stop().error
         report = check(daemon, tmp_path / "whole.pcapng")

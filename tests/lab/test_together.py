@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import subprocess
 from pathlib import Path
@@ -135,14 +134,13 @@ def test_other_senders_and_ipv6(make_lab, modules_needed, trouble, congestion):
 def test_a_sender_that_is_not_linux(make_lab, modules_needed, trouble):
     if why := foreign.missing("gvisor"):
         pytest.skip(why)
-    content = random.Random(6).randbytes(3_000_000)
     lab = make_lab(scenario(trouble), overrides={"wifi.loss_down": 0.003 if trouble == "loss" else 0})
-    lab.add_file("three", content)
+    digest = lab.add_file("three", random.Random(6).randbytes(3_000_000))
     with lab.foreign_server("gvisor") as server, lab.daemon(MODULES) as daemon:
         lab.start_timeline()
         first = lab.download("three", server=server, sha256=True, timeout=90)
         second = lab.download("three", server=server, sha256=True, timeout=90)
-        assert {first.sha256, second.sha256} == {hashlib.sha256(content).hexdigest()}
+        assert {first.sha256, second.sha256} == {digest}
         assert trouble != "loss" or sum(loss.reason == "loss" for loss in lab.losses()) > 3
         assert trouble != "blackout" or "blackout" in [event.get("event") for event in lab.events()]
         without_fault(daemon)

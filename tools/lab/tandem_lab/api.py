@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -344,9 +345,10 @@ class Lab:
         """The seeded pseudo-random file on every server: {"name", "size", "sha256"}."""
         return self.info["random_file"]
 
-    def add_file(self, name: str, content: bytes) -> None:
-        """Puts a file on every server."""
+    def add_file(self, name: str, content: bytes) -> str:
+        """Puts a file on every server; gives its SHA-256, in hexadecimal."""
         (self.directory / "www" / name).write_bytes(content)
+        return hashlib.sha256(content).hexdigest()
 
     # -- air
 
