@@ -489,12 +489,13 @@ TEST(Config, text_that_is_not_toml_is_named_with_its_line)
 
 TEST(Config, characters_beyond_ascii_belong_into_quotes_and_comments)
 {
-  const std::string needs_quotes = "not valid TOML: a character beyond ASCII outside quotes or behind a backslash";
-  EXPECT_THAT(complaints("[links]\nwifi = \xc3\xa4\n"), ElementsAre("t.toml:2: " + needs_quotes));
-  EXPECT_THAT(complaints("[links]\nwifi = \"a\" \xcc\x9a\n"), ElementsAre("t.toml:2: " + needs_quotes));
-  EXPECT_THAT(complaints("x = \"\"\"a\"\"\"\"\"\n\xc3\xa4 = 1"), ElementsAre("t.toml:2: " + needs_quotes));
-  EXPECT_THAT(complaints("x = \"\\\xc3\xa4\"\n"), ElementsAre("t.toml:1: " + needs_quotes));
-  EXPECT_THAT(complaints("x = \"\"\"\\\n  \xc3\xa4\"\"\""), ElementsAre("t.toml:1: " + needs_quotes));
+  const auto at = [](int line)
+  { return ElementsAre(testing::StartsWith("t.toml:" + std::to_string(line) + ": not valid TOML: ")); };
+  EXPECT_THAT(complaints("[links]\nwifi = \xc3\xa4\n"), at(2));
+  EXPECT_THAT(complaints("[links]\nwifi = \"a\" \xcc\x9a\n"), at(2));
+  EXPECT_THAT(complaints("[links]\nwifi = x\"\xc3\xa4\n"), at(2));
+  EXPECT_THAT(complaints("x = \"\"\"a\"\"\"\"\"\n\xc3\xa4 = 1"), at(2));
+  EXPECT_THAT(complaints("x = \"\\\xc3\xa4\"\n"), at(1));
   EXPECT_THAT(complaints("\xef\xbb\xbf# \xc3\xa4 \"\n[recorder] # it's\ndirectory = \"/\xc3\xa4\\\"\" # \xc3\xa4\n"
                          "[daemon]\nsocket_group = '\xc3\xa4\\'\n[modules.m]\nk = \"\\t\xc3\xa4\"\n"),
               IsEmpty());
