@@ -412,7 +412,11 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
     state.thinning.released(event.now);
     return { .why = "offload: whole ACK number, by Wi-Fi" };
   }
-  if (Plan plan {}; state.thinning.withhold(event, flow, state.stretch, plan, state.thin_uplink))
+  // What may not wait would leave all the same, but by Wi-Fi and with the kernel's younger TSval: the server then
+  // refuses what is still on its way by cellular (PAWS), and the path looks as if it had failed. A thin uplink takes no
+  // more.
+  const bool may_wait = state.thin_uplink || !(segment.ack - flow.may_withhold).after(flow.sent_ack);
+  if (Plan plan {}; state.thinning.withhold(event, flow, may_wait ? state.stretch : 1, plan, state.thin_uplink))
   {
     plan.wake = std::min(*plan.wake, event.now + timeout(flow));
     return plan;

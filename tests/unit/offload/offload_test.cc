@@ -977,6 +977,13 @@ struct Thinning : ::testing::Test
     }
     FAIL() << "nothing is left out";
   }
+  chain::Outcome more_than_may_wait()
+  {
+    s.fixture.run_for(Duration { 1000 });
+    for (int i = 0; i < 1100; ++i)
+      s.data(); // Session::unlimited(): 1000
+    return s.ack(s.peers.ack(s.fixture.now()));
+  }
   // An ACK of new data with a change, while others are withheld.
   chain::Outcome changed(const std::function<void(Segment&)>& change)
   {
@@ -993,6 +1000,27 @@ struct Thinning : ::testing::Test
 TEST_F(Thinning, APlainAckMayBeLeftOut)
 {
   EXPECT_EQ(changed([](Segment&) {}).verdict, Verdict::drop);
+}
+
+// Left to the core, it would leave by Wi-Fi with a TSval of now, and those still on their way by cellular would be
+// refused (PAWS).
+TEST_F(Thinning, WhatMayNotWaitLeavesByCellular)
+{
+  hold();
+  s.state().thin_uplink = false;
+  const chain::Outcome outcome = more_than_may_wait();
+  EXPECT_EQ(outcome.verdict, Verdict::pass);
+  EXPECT_EQ(outcome.edit.route, Link::cell);
+  EXPECT_EQ(s.fixture.chain.stats().less_withheld, 0u);
+}
+
+TEST_F(Thinning, WhatMayNotWaitLeavesByWifiWhereTheUplinkTakesNoMore)
+{
+  hold();
+  s.state().thin_uplink = true;
+  const chain::Outcome outcome = more_than_may_wait();
+  EXPECT_EQ(outcome.verdict, Verdict::pass);
+  EXPECT_EQ(outcome.edit.route, std::nullopt);
 }
 
 TEST_F(Thinning, WhatSaysMoreAlwaysLeaves)
