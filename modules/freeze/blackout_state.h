@@ -44,7 +44,7 @@ struct BlackoutState
   float first_data = 0; // s from the last link-up to the first sign of the server, for people
   RecoveryUndo undo {};
   StandingDelay standing {};
-  const char* why = "freeze: young flow";
+  const char* why = "freeze: no blackout yet";
 
   Tick since {};       // start of the phase
   Tick up_at {};       // end of the last blackout

@@ -27,7 +27,7 @@ bool bypassed(const Event& event, const FlowView& flow, BlackoutState& state)
 }
 
 // Whether what arrives first after a blackout was sent in its first half: the access point kept it. A retransmission
-// that finds the link back was sent at its end. Clocks of 1 kHz and slower pass for what they are.
+// that finds the link back was sent at its end.
 bool was_kept(const Segment& ack, const FlowView& flow, const BlackoutState& state)
 {
   return flow.timestamps_ok && ack.timestamps && ack.timestamps->echo.before(state.half_way);
@@ -48,6 +48,13 @@ void note_reset(const Segment& segment, const FlowView& flow, BlackoutState& sta
   if (state.over) state.why = "freeze: reset";
 }
 
+// A connection that is over is not spoken for. The local TCP may not have taken the reset (RFC 5961 3.2), and then goes
+// on with what became of links and timers meanwhile.
+Plan unless_over(const Plan& plan, const BlackoutState& state)
+{
+  return state.over ? Plan { .reserve = plan.reserve, .wake = plan.wake } : plan;
+}
+
 } // namespace
 
 Plan BlackoutStrategy::decide(const Event& event, const FlowView& flow, BlackoutState& state)
@@ -61,9 +68,9 @@ Plan BlackoutStrategy::decide(const Event& event, const FlowView& flow, Blackout
     if (event.queued && event.segment->is_pure_ack()) return acknowledge(event, flow, state);
     return {};
   case EventKind::alarm:
-    return state.over ? Plan {} : alarm(event, flow, state);
+    return unless_over(alarm(event, flow, state), state);
   case EventKind::link:
-    return link_changed(event, flow, state);
+    return unless_over(link_changed(event, flow, state), state);
   case EventKind::switched_off:
     return give_up(event, flow, state, "freeze: switched off");
   case EventKind::radio:
@@ -78,7 +85,8 @@ Plan BlackoutStrategy::decide(const Event& event, const FlowView& flow, Blackout
 Plan BlackoutStrategy::acknowledge(const Event& event, const FlowView& flow, BlackoutState& state)
 {
   const Segment& segment = *event.segment;
-  state.over = false; // not one that the local TCP accepted
+  if (state.over) state.why = "freeze: a reset that TCP did not take";
+  state.over = false;
   if (bypassed(event, flow, state)) return {};
   // Packets went by beside the queue, perhaps more than half the sequence space.
   if (event.now == flow.resumed) state.ack_known = false;
@@ -160,7 +168,7 @@ std::optional<bool> BlackoutStrategy::nothing_came(const Event& event, const Flo
 
 Plan BlackoutStrategy::link_changed(const Event& event, const FlowView& flow, BlackoutState& state)
 {
-  if (state.bypassed || state.over || !flow.sent_any) return {};
+  if (state.bypassed || !flow.sent_any) return {};
   const LinkState& link = (*event.links)[static_cast<std::size_t>(flow.link)];
   if (!link.up) return state.phase == Phase::down ? Plan {} : go_down(event, flow, state);
   if (state.phase == Phase::down) return come_back(event, flow, state);
@@ -193,7 +201,9 @@ Plan BlackoutStrategy::go_down(const Event& event, const FlowView& flow, Blackou
 Plan BlackoutStrategy::come_back(const Event& event, const FlowView& flow, BlackoutState& state)
 {
   const bool late = event.now > deadline(state);
-  state.half_way = state.half_way + static_cast<std::uint32_t>((event.now - state.since) / 2ms);
+  // Of clocks faster than 1 kHz: a part of it.
+  const double half = milliseconds(event.now - state.since) / 2 * state.standing.pace(flow, state.progress_at);
+  state.half_way = state.half_way + static_cast<std::uint32_t>(std::llround(half));
   state.up_at = state.since = event.now;
   state.resumes = 0;
   state.answered = false;

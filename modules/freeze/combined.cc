@@ -11,6 +11,7 @@ Plan Combined::withhold(const Event& event, const FlowView& flow, BlackoutState&
   if (state.phase != Phase::clear) return ProactiveFreeze::withhold(event, flow, state, progress);
   if (state.undo.watching) return {};
   if (!window_limited(flow)) return withhold_acks(event, flow, state, knobs, progress);
+  state.standing.look(flow, event.now);
   state.target = 0;
   return {};
 }

@@ -52,8 +52,20 @@ public:
     return static_cast<double>(std::max(std::int64_t { lately_.least() } - base_, std::int64_t { 0 })) * 1e-3;
   }
 
+  // Ticks of the server's clock in a millisecond, at most 1, of which the newest TSval came at `clock`; also 1 while
+  // that is not known.
+  double pace(TsClock newest, std::uint32_t clock) const
+  {
+    const auto passed = static_cast<std::int32_t>(clock - began_);
+    if (!begun_ || agrees_ || passed < known_after) return 1;
+    const std::uint32_t ticks = newest.raw - (began_ - first_);
+    return std::min(1.0, static_cast<double>(ticks) / passed);
+  }
+
 private:
   static constexpr std::uint32_t settle = 500; // ms, for a clock to show its pace
+  // ms, for it to show which one: a queue that has filled meanwhile makes it seem slower.
+  static constexpr std::int32_t known_after = 2000;
   // ms, in which clocks that part by 200 ppm do so by one. The least rises by as much: a queue may stand for minutes.
   static constexpr std::uint32_t parting = 5000;
 

@@ -116,13 +116,14 @@ Plan ProactiveFreeze::while_closed(const Event& event, const FlowView& flow, Sta
 
 // Opens the window of a sender that may send all of its congestion window at once, so that the queue before the link
 // is not overrun: at the pace that the flow had, for a round trip, after which its own acknowledgements set the pace.
-Plan ProactiveFreeze::reopen(const Event& event, const FlowView& flow, State& state, std::string_view why)
+Plan ProactiveFreeze::reopen(const Event& event, const FlowView& flow, State& state, const char* why)
 {
   if (!state.reopening)
   {
     state.reopening = true;
     state.window_closed = false;
     state.reopening_at = event.now;
+    state.why = why;
     state.edge = flow.rcv_nxt + static_cast<std::uint32_t>(first_burst_mss * flow.mss);
     state.undo.begin();
     state.up_at = event.now;

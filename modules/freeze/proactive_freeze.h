@@ -39,7 +39,7 @@ protected:
 private:
   static State& own(BlackoutState& state) { return static_cast<State&>(state); }
   Plan while_closed(const Event& event, const FlowView& flow, State& state);
-  Plan reopen(const Event& event, const FlowView& flow, State& state, std::string_view why);
+  Plan reopen(const Event& event, const FlowView& flow, State& state, const char* why);
   void back_off(const Event& event, State& state) const;
   Tick longest_closed(const State& state) const { return state.since + from_seconds(knobs.closed_longest); }
 };

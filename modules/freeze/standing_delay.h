@@ -50,6 +50,9 @@ public:
     return std::min(queued, forward_.delay().value_or(queued));
   }
 
+  // See ForwardDelay; `at`: the last progress.
+  double pace(const FlowView& flow, Tick at) const { return forward_.pace(flow.ts_recent, clock_ms(at)); }
+
 private:
   static constexpr std::uint32_t longest_wait = 10'000; // ms, for a round trip after the way of the ACKs has changed
   // 6.5 s at most: the state of a flow is small (tests/unit/state).

@@ -1,4 +1,6 @@
 // What freeze says of the access point at the end of a blackout, and what it does when others have said it.
+#include "modules/freeze/combined.h"
+#include "modules/freeze/proactive_freeze.h"
 #include "modules/freeze/resume_acks.h"
 #include "tests/unit/freeze/download.h"
 
@@ -70,6 +72,64 @@ struct Blackout : ::testing::Test
   Tick now { 10s };
 };
 
+// As `tandem flows` shows it.
+struct Why final : Facts
+{
+  void add(std::string_view key, std::string_view value) override
+  {
+    if (key == "why") why = value;
+  }
+  void add(std::string_view, double, std::string_view) override {}
+  std::string why {};
+};
+
+TEST_F(Blackout, ALongDownloadIsNotCalledAYoungFlow)
+{
+  withholds();
+  Why facts {};
+  strategy.describe(flow, state, facts);
+  EXPECT_EQ(facts.why, "freeze: no blackout yet");
+}
+
+TEST_F(Blackout, AFlowThatGoesOnAfterAResetIsNotCalledReset)
+{
+  withholds();
+  Segment reset { .direction = Direction::ingress, .flags = tcp_flag::rst };
+  reset.seq = flow.rcv_nxt + 1000;
+  strategy.decide({ .now = now, .segment = &reset, .links = &links }, flow, state);
+  Why facts {};
+  strategy.describe(flow, state, facts);
+  EXPECT_EQ(facts.why, "freeze: reset");
+  ack(0, 10'000); // RFC 5961 3.2
+  strategy.describe(flow, state, facts);
+  EXPECT_EQ(facts.why, "freeze: a reset that TCP did not take");
+}
+
+TEST(FreezeProactive, AWindowThatWasOpenedAgainIsNotCalledClosed)
+{
+  ProactiveFreeze strategy {};
+  ProactiveFreeze::State state {};
+  FlowView flow = a_download(8);
+  flow.link = Link::wifi;
+  LinkStates links {};
+  Tick now { 10s };
+  state.progress_at = now;
+  links[0].up = true;
+  const auto risk = [&](bool at_risk)
+  {
+    links[0].at_risk = at_risk;
+    return strategy.decide({ .kind = EventKind::link, .now = now, .links = &links }, flow, state);
+  };
+  ASSERT_FALSE(risk(true).inject.empty());
+  now += 200ms;
+  ASSERT_FALSE(risk(false).inject.empty());
+  now += 200ms;
+  strategy.decide({ .kind = EventKind::alarm, .now = now, .links = &links }, flow, state);
+  Why facts {};
+  strategy.describe(flow, state, facts);
+  EXPECT_EQ(facts.why, "freeze: warning withdrawn, window reopens");
+}
+
 TEST_F(Blackout, FramesThatWereKeptAreToldOnce)
 {
   EXPECT_TRUE(withholds());
@@ -94,6 +154,70 @@ TEST_F(Blackout, AnAnswerAloneSaysThatNothingWasKept)
   two_seconds_away();
   now += 45ms;
   EXPECT_EQ(ack(1448, 12'040).frames_kept, false);
+}
+
+// Of 100 Hz, as Linux had it where a jiffy was that long; of 250 Hz; and of 2 Hz, as in NetBSD.
+TEST_F(Blackout, AnAnswerByASlowClockIsNotTakenForAFrameThatWasKept)
+{
+  for (const std::uint32_t tick : { 4u, 10u, 500u }) // ms
+  {
+    state = {};
+    const auto clock = [&] { return 10'000 + static_cast<std::uint32_t>((now - Tick { 10s }) / 1ms) / tick; };
+    const auto download = [&]
+    {
+      bool lowered = false;
+      for (int i = 0; i < 3000; ++i)
+      {
+        now += 1ms;
+        const Plan plan = ack(2 * 1448, clock());
+        lowered = lowered || plan.edit.ack || plan.verdict == Verdict::drop;
+      }
+      return lowered;
+    };
+    ASSERT_TRUE(download()) << tick;
+    two_seconds_away();
+    now += 2ms; // the server's timer found the link back
+    EXPECT_NE(ack(1448, clock()).frames_kept, true) << tick;
+    EXPECT_TRUE(download()) << tick << ": nothing is withheld any more";
+    const std::uint32_t gone = clock();
+    two_seconds_away();
+    now += 2ms;
+    EXPECT_EQ(ack(1448, gone).frames_kept, true) << tick;
+  }
+}
+
+// Nothing is withheld of it, but it is looked at.
+TEST(FreezeAccessPoint, NorIsThatOfAFlowThatItsReceiveWindowLimits)
+{
+  Combined combined {};
+  Combined::State state {};
+  FlowView flow = a_download(8);
+  flow.link = Link::wifi;
+  LinkStates links {};
+  links[0].up = true;
+  Tick now { 10s };
+  const auto ack = [&]
+  {
+    Segment segment { .flags = tcp_flag::ack, .window = 60'000 };
+    segment.ack = flow.rcv_nxt = flow.rcv_nxt + 2 * 1448;
+    flow.ts_recent = { static_cast<std::uint32_t>((now - Tick {}) / 10ms) };
+    segment.timestamps = Timestamps { { 1 }, flow.ts_recent };
+    flow.sent_ack = segment.ack;
+    return combined.decide({ .now = now, .segment = &segment, .queued = true, .links = &links }, flow, state);
+  };
+  for (int i = 0; i < 3000; ++i)
+  {
+    now += 1ms;
+    ASSERT_TRUE(ack().edit.empty());
+  }
+  for (const bool up : { false, true })
+  {
+    now += up ? 2s : 1ms;
+    links[0].up = up;
+    combined.decide({ .kind = EventKind::link, .now = now, .links = &links }, flow, state);
+  }
+  now += 2ms;
+  EXPECT_NE(ack().frames_kept, true);
 }
 
 TEST_F(Blackout, AFlowOfAnAccessPointThatIsKnownToKeepFramesDoesNothing)

@@ -24,7 +24,7 @@ struct Coverage
 {
   std::uint64_t held = 0, released = 0, resumes = 0, closed = 0, release_parts = 0, by_cell = 0, undone = 0,
                 too_late = 0;
-  std::uint64_t switched_off = 0, not_home = 0, resets = 0, with_sack = 0, real_closing = 0, parts = 0;
+  std::uint64_t switched_off = 0, not_home = 0, resets = 0, with_sack = 0, real_closing = 0, parts = 0, forged = 0;
 };
 
 constexpr std::string_view released_part = "freeze: a part of the withheld ACK keeps the sender's timer from firing";
@@ -204,10 +204,29 @@ private:
       hole(1 + draw(8));
     else if (what < 9'600)
       peers_.next += 1 + draw(2000); // upload data by Wi-Fi, seen by nobody
+    else if (what < 9'610)
+      forged_reset();
     if (!home_ && draw(30) == 0) address(true);
     if (off_ && draw(30) == 0) switch_module();
     if (!wifi().at_risk) return;
     if (draw(100) == 0) wifi().at_risk = false, link_event();
+  }
+
+  // Within the window, and not what the local TCP waits for: it answers, sometimes after all else.
+  void forged_reset()
+  {
+    Segment reset = peers_.bare(Direction::ingress, tcp_flag::rst, fixture_.now());
+    reset.seq = reset.seq + 1 + draw(1'000);
+    fixture_.show(reset);
+    over_ = true;
+    ++episodes_; // a window that is reopened unsaid
+    ++coverage.forged;
+    log("forged reset");
+    if (draw(2) == 0) wifi().at_risk = !wifi().at_risk, link_event();
+    if (draw(4) == 0) wifi().up = false, link_event();
+    wait(ms(draw(1'500)));
+    if (!wifi().up) wifi().up = true, ++episodes_, link_event();
+    acknowledge(0);
   }
 
   // The link is gone for a while. What was in flight is lost: a hole, sometimes.
@@ -361,6 +380,7 @@ private:
       ++coverage.with_sack;
     }
     const std::optional<chain::Outcome> outcome = fixture_.show(ack);
+    if (std::exchange(over_, false)) wifi_since_ = fixture_.now();
     acked_ = later(acked_, ack.ack);
     note_injected();
     if (!outcome) return note({ Link::wifi, ack.ack, ack.window, "not looked at", false });
@@ -457,7 +477,7 @@ private:
   // What time brings.
   void settle()
   {
-    if (off_ || !home_) return;
+    if (off_ || !home_ || over_) return;
     const Duration longest = Duration { static_cast<std::int64_t>(1e9 * closed_longest) } + grace;
     if (wifi().up && closed_since_ != Tick::max())
     {
@@ -490,6 +510,7 @@ private:
   std::uint32_t full_ = 0; // receive window, bytes
   bool prove_ = false;
   bool off_ = false, home_ = true;
+  bool over_ = false;                   // as a reset says that the local TCP has not taken
   std::uint32_t hole_ = 0, beyond_ = 0; // relative: begin and end of what arrived behind a hole
   std::uint64_t episodes_ = 0;
   std::size_t noted_ = 0;
@@ -522,7 +543,73 @@ TEST(FreezeProperties, HoldUnderRandomEvents)
                                                  { "resets", &Coverage::resets, 50 },
                                                  { "with sack", &Coverage::with_sack, 1'000 },
                                                  { "real closing", &Coverage::real_closing, 100 },
+                                                 { "forged", &Coverage::forged, 1'000 },
                                              });
+}
+
+// RFC 5961 3.2: the local TCP answers a reset within its window that is not the very number it waits for, and goes on.
+// That answer is read before the copy of the reset.
+TEST(FreezeProperties, AWindowIsOpenedAgainThoughAResetCameThatTcpDoesNotTake)
+{
+  for (const bool withdrawn : { false, true })
+  {
+    Freeze module {};
+    for (const auto& [knob, value] : std::initializer_list<std::pair<std::string_view, double>> {
+             { "strategy", 4 }, { "bulk_bytes", 50'000 }, { "bulk_window", 4 }, { "closed_longest", closed_longest } })
+      module.set(knob, value);
+    Fixture fixture { { &module } };
+    Peers peers {};
+    fixture.run_for(ms(1));
+    fixture.open(peers);
+    fixture.download(peers, 100, ms(1), ms(20));
+    fixture.links[0].at_risk = true;
+    fixture.chain.links(fixture.links, fixture.now());
+    ASSERT_EQ(fixture.view(peers).sent_window, 0);
+    fixture.run_for(ms(100));
+    fixture.ack(peers);
+    Segment reset = peers.bare(Direction::ingress, tcp_flag::rst, fixture.now());
+    reset.seq = reset.seq + 1000;
+    fixture.show(reset);
+    const std::size_t sent = fixture.actions.injected.size();
+    if (withdrawn)
+    {
+      fixture.links[0].at_risk = false;
+      fixture.chain.links(fixture.links, fixture.now());
+    }
+    fixture.run_for(ms(1'000));
+    EXPECT_EQ(fixture.actions.injected.size(), sent) << "it may have been one that TCP takes";
+    fixture.ack(peers); // of a window probe
+    fixture.run_for(ms(200));
+    EXPECT_EQ(fixture.view(peers).sent_window, peers.window) << withdrawn;
+  }
+}
+
+// Likewise one that came when the link was back, but not yet known to be.
+TEST(FreezeProperties, ABlackoutEndsThoughAResetCameThatTcpDoesNotTake)
+{
+  Freeze module {};
+  for (const auto& [knob, value] : std::initializer_list<std::pair<std::string_view, double>> {
+           { "strategy", 1 }, { "bulk_bytes", 50'000 }, { "bulk_window", 4 }, { "withheld_share", 0.1 } })
+    module.set(knob, value);
+  Fixture fixture { { &module } };
+  Peers peers {};
+  fixture.run_for(ms(1));
+  fixture.open(peers);
+  ASSERT_GT(fixture.download(peers, 100, ms(1), ms(20)), 0);
+  const auto link = [&](bool up)
+  {
+    fixture.links[0].up = up;
+    fixture.chain.links(fixture.links, fixture.now());
+  };
+  link(false);
+  fixture.run_for(ms(1'000));
+  Segment reset = peers.bare(Direction::ingress, tcp_flag::rst, fixture.now());
+  reset.seq = reset.seq + 1000;
+  fixture.show(reset);
+  link(true);
+  fixture.run_for(ms(100));
+  fixture.ack(peers);
+  EXPECT_GT(fixture.download(peers, 2'000, ms(1), ms(20)), 0) << "nothing is withheld any more";
 }
 
 } // namespace
