@@ -51,9 +51,9 @@ Acceptability Tracker::seen(const Segment& segment, FlowView& view, Tick now)
   const Acceptability found = arrives ? judge(segment, view) : Acceptability::acceptable;
   if (found == Acceptability::unacceptable) return found;
   // An arriving SYN agrees to it; later on this host's own segments tell, which nobody else can make.
-  if (segment.has_option(option::md5 | option::ao) && (!arrives || (segment.has(tcp_flag::syn) && fits(segment, view))))
-    view.bypass = Bypass::authenticated;
-  if (segment.has_option(option::mptcp)) multipath(segment, view);
+  const bool agrees = !arrives || (segment.has(tcp_flag::syn) && fits(segment, view));
+  if (agrees && segment.has_option(option::md5 | option::ao)) view.bypass = Bypass::authenticated;
+  if (agrees && segment.has_option(option::mptcp)) multipath(segment, view);
   if (segment.has(tcp_flag::syn))
   {
     if (fits(segment, view)) handshake(segment, view, now);

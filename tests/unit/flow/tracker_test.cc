@@ -389,6 +389,27 @@ TEST(Tracker, TheCounterOfAccurateEcnIsTheLastOneSent)
   EXPECT_EQ(injected_flags(tcp_flag::ack | tcp_flag::ece, plain.view), tcp_flag::ack | tcp_flag::ece);
 }
 
+// Anyone can send one: such a connection would be left alone from then on, and be counted to another one's subflows.
+TEST(Tracker, WhatArrivesAfterTheHandshakeMakesNoSubflow)
+{
+  for (const bool out_of_sight : { false, true })
+    for (const std::uint16_t flags : { tcp_flag::ack, tcp_flag::syn })
+    {
+      Watched w {};
+      w.open();
+      w.arrives(1000, w.peers.local_ts(w.now));
+      w.leaves(w.peers.ack(w.now));
+      if (out_of_sight) w.tracker.lose_sight();
+      Segment forged = w.peers.bare(Direction::ingress, flags, w.now);
+      forged.options |= option::mptcp;
+      forged.mptcp = MptcpSubtype::mp_join;
+      forged.mptcp_token = 0xabcd'0123;
+      w.seen(forged);
+      EXPECT_FALSE(w.view.mptcp) << flags << out_of_sight;
+      EXPECT_EQ(w.view.mptcp_token, 0u) << flags << out_of_sight;
+    }
+}
+
 TEST(Tracker, AMarkedSynAckIsTheFirstOfTheCount)
 {
   Watched w {};
