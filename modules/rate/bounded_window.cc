@@ -56,8 +56,9 @@ std::optional<std::uint16_t> BoundedWindow::bound(const Segment& ack, const Flow
     return {};
   }
   edge_ = later(edge_, flow.sent_ack + flow.scaled(flow.sent_window));
-  // Duplicates of an ACK carry its window (RFC 5681 section 2), or they count for none.
-  const bool onward = ack.ack.after(flow.sent_ack);
+  // Duplicates of an ACK carry its window (RFC 5681 section 2), or they count for none. Where less than a segment is
+  // still offered there are none: the local TCP's window was closed, and opens.
+  const bool onward = ack.ack.after(flow.sent_ack) || !edge_.at_or_after(ack.ack + std::uint32_t { flow.mss });
   const Seq bounded = ack.ack + static_cast<std::uint32_t>(bytes_);
   const Seq wanted = onward ? later(edge_, bounded) : edge_;
   if (edge_.after(bounded)) bounded_at_ = now; // what was offered before is not eaten up yet

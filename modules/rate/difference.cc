@@ -1,6 +1,7 @@
 #include "modules/rate/difference.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem::rate
 {
@@ -98,6 +99,7 @@ void Difference::judge(const Input& input)
   }
   rest_ = std::clamp(2 * rest_, shortest_rest, longest_rest);
   rest_until_ = input.now + rest_;
+  rest_without_wifi_ = !input.wifi_up;
   needed_ = used_ = false;
   why_ = by_cell > 0 ? "rate: cellular adds nothing, the server or the application limits"
                      : "rate: nothing comes by cellular; has MPTCP a subflow there (mptcp.setup)?";
@@ -159,6 +161,8 @@ bool Difference::look(const Input& input)
 
   // It rests since no more is wanted than Wi-Fi brings, which is about to be nothing.
   if (ahead) rest_until_ = {};
+  // Without Wi-Fi the trial was of a download that was silent, or of one that cellular did not carry.
+  if (input.wifi_up && std::exchange(rest_without_wifi_, false)) rest_until_ = {}, rest_ = {};
   if (!input.hindered.empty() || input.now < rest_until_)
   {
     if (!input.hindered.empty()) why_ = input.hindered;

@@ -87,6 +87,7 @@ private:
   Tick short_since_ = Tick::max(); // all that cellular carries is not enough
   Tick rest_until_ {};
   Duration rest_ {};
+  bool rest_without_wifi_ = false;
   Tick moved_ {};        // when data last came
   bool leaving_ = false; // at the last look
   Tick ahead_until_ {};  // cellular is used for a handoff

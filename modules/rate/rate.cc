@@ -54,6 +54,13 @@ bool without_limit(const LinkState& cell)
   return cell.bytes_left > std::numeric_limits<std::uint64_t>::max() / 2;
 }
 
+// Of a flow whose address has gone, which hears that its link is down, the chain takes a time and nothing else
+// (Chain::tell_of_loss): what is asked of links with this event may not be heard.
+bool may_be_lost(const Event& event, const FlowView& flow)
+{
+  return event.kind == EventKind::link && !of(*event.links, flow.link).up;
+}
+
 } // namespace
 
 std::string_view RatePolicy::summary() const
@@ -297,10 +304,10 @@ std::string_view RatePolicy::hindered(const LinkStates& links) const
   return {};
 }
 
-Plan RatePolicy::keep(const Event& event)
+Plan RatePolicy::keep(const Event& event, const FlowView& flow)
 {
   const bool told_of_links = event.kind == EventKind::link && event.now != looked_at_;
-  if (event.now < next_ && !told_of_links) return {};
+  if (event.now < next_ && !told_of_links) return say_again(event, flow);
   looked_at_ = event.now;
   next_ = event.now + look_every;
   const std::string_view hindrance = hindered(*event.links);
@@ -318,7 +325,10 @@ Plan RatePolicy::keep(const Event& event)
   };
   used_ = look(difference_, knobs_.r0, subflows_.down, false);
   // MP_PRIO holds for both directions, so what the one gets the other has, too.
-  if (promises_uploads()) used_ = look(uploads_, knobs_.r0_up, subflows_.up, !difference_.used()) || used_;
+  if (promises_uploads())
+    used_ = look(uploads_, knobs_.r0_up, subflows_.up, !difference_.used()) || used_;
+  else if (!uploads_.idle())
+    uploads_ = of_uploads(); // what they were does not count any more
   std::string_view why =
       promises_uploads() && uploads_.used() && !difference_.used() ? uploads_.why() : difference_.why();
   if (published())
@@ -343,7 +353,18 @@ Plan RatePolicy::keep(const Event& event)
   if (told_ && told_at_ + tell_every > event.now && same) return plan;
   if (away && !told_away_) why = "rate: Wi-Fi is gone, cellular carries what was under way there";
   tell(event.now, away, plan);
+  if (may_be_lost(event, flow)) told_at_ = {};
   plan.why = why;
+  return plan;
+}
+
+// What was asked when Wi-Fi went, if nobody may have heard it: by the next flow that hears of it.
+Plan RatePolicy::say_again(const Event& event, const FlowView& flow)
+{
+  const bool heard = !told_ || told_at_ != Tick {};
+  if (heard || of(*event.links, Link::wifi).up || may_be_lost(event, flow)) return {};
+  Plan plan { .why = difference_.why() };
+  tell(event.now, told_away_, plan);
   return plan;
 }
 
@@ -373,8 +394,10 @@ Plan RatePolicy::take_back()
 }
 
 // With a plan that asks for nothing else, so that the reason is its own: the radio is heard ten times a second.
-void RatePolicy::ask_for_roam(Tick now, Plan& plan)
+void RatePolicy::ask_for_roam(const Event& event, const FlowView& flow, Plan& plan)
 {
+  const Tick now = event.now;
+  if (may_be_lost(event, flow)) return;
   const bool wanted = knobs_.roam != 0 && roam_.now();
   if (!plan.why.empty() || !plan.request.empty() || (!wanted && !roam_told_)) return;
   if (wanted && roam_told_ && now < roam_told_at_ + tell_every) return;
@@ -385,30 +408,37 @@ void RatePolicy::ask_for_roam(Tick now, Plan& plan)
   plan.why = knobs_.roam != 0 ? roam_.why() : "rate: roaming is switched off";
 }
 
+// Of plain TCP. When Wi-Fi comes back no MPTCP flow may be left that would take back what was asked for it: a silent
+// connection is forgotten, but lives on.
+Plan RatePolicy::decide_plain(const Event& event, const FlowView& flow, State& state)
+{
+  if (faster_than_wifi(flow, *event.links)) return { .quiet = event.now + look_again };
+  Plan plan = bound(event, flow, state);
+  const bool up = of(*event.links, Link::wifi).up && !may_be_lost(event, flow);
+  if (!told_ || !up || (event.kind != EventKind::link && event.kind != EventKind::alarm)) return plan;
+  return promises() ? keep(event, flow) : take_back();
+}
+
 Plan RatePolicy::decide_flow(const Event& event, const FlowView& flow, State& state)
 {
-  if (!flow.mptcp)
-  {
-    if (faster_than_wifi(flow, *event.links)) return { .quiet = event.now + look_again };
-    return bound(event, flow, state);
-  }
+  if (!flow.mptcp) return decide_plain(event, flow, state);
   // One subflow's window bounds nothing: a Linux sender raises it to the connection's.
   if (!promises())
   {
     state.subflow.pass_over(flow);
-    return take_back();
+    return may_be_lost(event, flow) ? Plan {} : take_back();
   }
   state.subflow.account(flow, event.now, state.upload.queue(), subflows_);
-  return keep(event);
+  return keep(event, flow);
 }
 
 Plan RatePolicy::decide(const Event& event, const FlowView& flow, State& state)
 {
   if (event.kind == EventKind::switched_off)
   {
-    // What was requested lapses with the module, and the chain lets the window open. Idle flows get this event, too.
-    told_ = told_away_ = roam_told_ = false;
-    wifi_endpoint_ = {};
+    // The chain lets the window open. What was requested lapses with the module, but idle flows get this event, too,
+    // and then it stands: it is asked for again, and has to be taken back.
+    told_at_ = roam_told_at_ = {};
     state.window.open();
     state.upload.open();
     state.by_cell.open();
@@ -418,7 +448,7 @@ Plan RatePolicy::decide(const Event& event, const FlowView& flow, State& state)
   Plan plan = decide_flow(event, flow, state);
   bound_upload(event, flow, state, plan);
   share_cellular(event, flow, state, plan);
-  ask_for_roam(event.now, plan);
+  ask_for_roam(event, flow, plan);
   return plan;
 }
 

@@ -60,15 +60,17 @@ private:
   std::optional<double> published_rate(double wifi_rate) const;
   void hear(const Event& event);
   Plan decide_flow(const Event& event, const FlowView& flow, State& state);
+  Plan decide_plain(const Event& event, const FlowView& flow, State& state);
   Plan bound(const Event& event, const FlowView& flow, State& state);
   Plan bound_as_published(const Event& event, const FlowView& flow, State& state);
   void bound_upload(const Event& event, const FlowView& flow, State& state, Plan& plan);
   void share_cellular(const Event& event, const FlowView& flow, State& state, Plan& plan);
-  Plan keep(const Event& event);
+  Plan keep(const Event& event, const FlowView& flow);
+  Plan say_again(const Event& event, const FlowView& flow);
   void tell(Tick now, bool away, Plan& plan);
   Plan take_back();
   std::string_view hindered(const LinkStates& links) const;
-  void ask_for_roam(Tick now, Plan& plan);
+  void ask_for_roam(const Event& event, const FlowView& flow, Plan& plan);
 
   Knobs knobs_ {};
   std::string wrong_; // of the knobs together

@@ -107,6 +107,23 @@ TEST(bounded_window, duplicates_repeat_it)
   EXPECT_GT(d.ack(1448), before);
 }
 
+// The application did not read, and does now: the ACK that says so has the number of the one before, and where all that
+// was offered has come nothing else would ever say it.
+TEST(bounded_window, a_window_that_was_closed_opens_again)
+{
+  for (const std::uint32_t rest : { 0u, 640u }) // bytes: less than a segment
+  {
+    Download d;
+    for (int i = 0; i < 400; ++i)
+      d.ack(1448);
+    for (std::uint32_t unread = 40; unread-- > 0;)
+      d.ack(1448, static_cast<std::uint16_t>((unread * 1448 + rest) >> 7));
+    ASSERT_EQ(d.flow.sent_window, rest >> 7);
+    EXPECT_EQ(d.ack(0), (37'500 * 3 / 2 + 127) / 128) << "bounded, but open";
+    EXPECT_EQ(d.ack(0), (37'500 * 3 / 2 + 127) / 128) << "and repeated";
+  }
+}
+
 TEST(bounded_window, a_request_of_this_host_says_its_own_window)
 {
   Download d;

@@ -255,6 +255,23 @@ TEST(difference, says_so_when_nothing_comes_by_cellular)
   EXPECT_FALSE(links.difference.held());
 }
 
+// Nobody wanted anything meanwhile: that is no word on cellular.
+TEST(difference, what_was_silent_without_wifi_does_not_rest_once_wifi_is_back)
+{
+  Links links;
+  links.run(5, 20e6, 18e6);
+  links.up = false;
+  links.wanted = 0;
+  links.run(60, 0, 18e6);
+  links.up = true;
+  links.run(5, 20e6, 18e6);
+  EXPECT_EQ(links.cell, 0u);
+  links.wanted = 1e9;
+  links.run(3, 10e6, 18e6);
+  EXPECT_GT(links.cell, 0u);
+  EXPECT_GT(links.mean(10, 10e6, 18e6).both, 18e6);
+}
+
 TEST(difference, what_must_not_be_used_is_not)
 {
   Links links;

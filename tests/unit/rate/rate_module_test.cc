@@ -112,6 +112,14 @@ struct Fixture
     }
     return plan;
   }
+  // It was idle for long, or is to rest: to a module that is as if it was switched off, for this flow alone. Of one
+  // that was closed it hears nothing.
+  void end(Sub& sub, bool closed = false)
+  {
+    if (!closed) tell(sub, EventKind::switched_off);
+    module.flow_end(sub.state.data());
+    std::erase_if(subs, [&sub](const auto& one) { return one.get() == &sub; });
+  }
   // All flows hear of it; one does here.
   Plan wifi_changes(bool up)
   {
@@ -286,6 +294,29 @@ TEST(rate_module, uploads_by_cellular_are_as_fast_as_they_like_once_nothing_is_p
   f.module.set("r0_up", 0);
   f.run(0.1);
   EXPECT_EQ(cell.pace, std::nullopt);
+}
+
+// What they had by cellular then is not there now.
+TEST(rate_module, uploads_of_which_nothing_is_promised_any_more_keep_no_dead_wifi)
+{
+  Fixture f;
+  f.obeys = true;
+  f.module.set("r0_up", 8e6);
+  Fixture::Sub& wifi = f.add(Link::wifi, 0);
+  Fixture::Sub& cell = f.add(Link::cell, 0);
+  wifi.view.snd_una = cell.view.snd_una = { 1000 };
+  wifi.up = cell.up = 10e6;
+  f.run(5);
+  wifi.up = 3e6;
+  f.run(5);
+  ASSERT_FALSE(f.backup);
+  f.module.set("r0_up", 0);
+  wifi.up = cell.up = 0;
+  wifi.rate = 25e6;
+  f.run(10);
+  ASSERT_TRUE(f.backup);
+  f.wifi_changes(false);
+  EXPECT_FALSE(f.wifi_endpoint) << "cellular carries nothing yet";
 }
 
 TEST(rate_module, what_a_download_sends_is_no_upload)
@@ -574,6 +605,134 @@ TEST(rate_module, the_wifi_endpoint_comes_back_when_nothing_is_promised_any_more
   EXPECT_EQ(f.endpoint_requests, told) << "once";
 }
 
+// What was asked of links stands as long as the module is on, whichever flows end: who asked has to take it back.
+TEST(rate_module, the_wifi_endpoint_comes_back_although_an_idle_flow_ended_meanwhile)
+{
+  Fixture f;
+  Fixture::Sub& idle = f.add(Link::wifi, 0);
+  idle.view.mptcp = false;
+  Fixture::Sub& wifi = f.add(Link::wifi, 25e6);
+  f.add(Link::cell, 18e6);
+  f.run(5);
+  f.wifi_changes(false);
+  ASSERT_FALSE(f.wifi_endpoint);
+  f.run(3);
+  f.end(wifi, true); // the kernel reset it
+  f.end(idle);
+  f.run(3);
+  EXPECT_FALSE(f.wifi_endpoint);
+  f.wifi_changes(true);
+  f.run(3);
+  EXPECT_TRUE(f.wifi_endpoint);
+}
+
+// A connection that is silent for minutes is forgotten, but lives on, and would have no Wi-Fi any more.
+TEST(rate_module, what_was_asked_for_mptcp_flows_is_taken_back_although_none_is_left)
+{
+  for (const bool promise : { true, false })
+  {
+    Fixture f;
+    Fixture::Sub& wifi = f.add(Link::wifi, 25e6);
+    Fixture::Sub& cell = f.add(Link::cell, 18e6);
+    Fixture::Sub& plain = f.add(Link::wifi, 0);
+    plain.view.mptcp = false;
+    f.run(5);
+    f.now += 1ms;
+    f.wifi().up = false;
+    f.tell(cell, EventKind::link);
+    f.run(5);
+    ASSERT_FALSE(f.wifi_endpoint);
+    ASSERT_FALSE(f.backup);
+    f.end(wifi, true);
+    cell.rate = 0;
+    f.run(1);
+    f.now += 100s;
+    f.end(cell);
+    f.module.set("promise", promise ? 1 : 0);
+    EXPECT_EQ(f.tell(plain, EventKind::radio).wake, std::nullopt);
+    EXPECT_FALSE(f.wifi_endpoint) << "while Wi-Fi is down";
+    EXPECT_EQ(f.wifi_changes(true).wake, std::nullopt);
+    EXPECT_TRUE(f.wifi_endpoint) << promise;
+    EXPECT_TRUE(f.backup) << promise;
+  }
+}
+
+TEST(rate_module, a_promise_is_taken_back_although_a_flow_has_just_ended)
+{
+  Fixture f;
+  Fixture::Sub& idle = f.add(Link::wifi, 0);
+  Fixture::Sub& wifi = f.add(Link::wifi, 5e6);
+  f.add(Link::cell, 18e6);
+  for (int i = 0; i < 30 && f.backup; ++i)
+    f.run(0.1);
+  ASSERT_FALSE(f.backup);
+  f.end(idle);
+  f.module.set("promise", 0);
+  f.tell(wifi, EventKind::segment);
+  EXPECT_TRUE(f.backup);
+}
+
+// What was requested lapses with the module, and nobody tells the two apart.
+TEST(rate_module, all_is_asked_for_again_once_a_flow_was_told_that_it_is_switched_off)
+{
+  Fixture f;
+  f.module.set("roam", 1);
+  Fixture::Sub& wifi = f.add(Link::wifi, 5e6);
+  f.add(Link::cell, 18e6);
+  f.wifi().radio = RadioState { .signal = -80.F, .candidate = -65.F };
+  f.run(5);
+  ASSERT_TRUE(f.roam);
+  ASSERT_FALSE(f.backup);
+  for (auto& sub : f.subs)
+    f.tell(*sub, EventKind::switched_off);
+  f.roam = false;
+  f.backup = true;
+  f.tell(wifi, EventKind::segment);
+  f.run(0.2);
+  EXPECT_TRUE(f.roam);
+  EXPECT_FALSE(f.backup);
+}
+
+// Of a flow whose address is gone the chain hears nothing but a time, and to that flow its link is down (Chain::links).
+TEST(rate_module, what_a_flow_asks_for_whose_address_is_gone_is_asked_for_by_another_one)
+{
+  Fixture f;
+  Fixture::Sub& wifi = f.add(Link::wifi, 25e6);
+  f.add(Link::cell, 18e6);
+  f.run(5);
+  f.now += 1ms;
+  f.wifi().up = false;
+  const Event event { .kind = EventKind::link, .now = f.now, .links = &f.links };
+  static_cast<void>(static_cast<Module&>(f.module).decide(event, wifi.view, wifi.state.data())); // unheard
+  const int told = f.endpoint_requests;
+  f.tell(*f.subs.back(), EventKind::link);
+  EXPECT_FALSE(f.wifi_endpoint);
+  f.tell(*f.subs.back(), EventKind::link);
+  EXPECT_EQ(f.endpoint_requests, told + 1) << "once";
+}
+
+TEST(rate_module, what_is_taken_back_with_a_flow_whose_address_is_gone_is_taken_back_by_another_one)
+{
+  Fixture f;
+  f.module.set("roam", 1);
+  Fixture::Sub& wifi = f.add(Link::wifi, 5e6);
+  f.add(Link::cell, 18e6);
+  f.wifi().radio = RadioState { .signal = -80.F, .candidate = -65.F };
+  f.run(5);
+  ASSERT_TRUE(f.roam);
+  ASSERT_FALSE(f.backup);
+  f.module.set("roam", 0);
+  f.module.set("promise", 0);
+  f.wifi().up = false;
+  const Event event { .kind = EventKind::link, .now = f.now, .links = &f.links };
+  for (int i = 0; i < 2; ++i)
+    static_cast<void>(static_cast<Module&>(f.module).decide(event, wifi.view, wifi.state.data())); // unheard
+  f.wifi().up = true;
+  f.run(0.1);
+  EXPECT_FALSE(f.roam);
+  EXPECT_TRUE(f.backup);
+}
+
 TEST(rate_module, a_promise_that_is_taken_back_by_its_knob_is_taken_back_at_the_kernel)
 {
   Fixture f;
@@ -700,6 +859,21 @@ TEST(rate_module, a_roam_is_asked_for_beside_the_promise_and_taken_back)
   EXPECT_TRUE(f.roam);
   f.module.set("roam", 0);
   f.run(1);
+  EXPECT_FALSE(f.roam);
+}
+
+TEST(rate_module, a_roam_is_taken_back_although_an_idle_flow_ended_meanwhile)
+{
+  Fixture f;
+  f.module.set("roam", 1);
+  Fixture::Sub& idle = f.add(Link::wifi, 0);
+  f.add(Link::wifi, 25e6);
+  hear(f, -80, -65);
+  f.run(3);
+  ASSERT_TRUE(f.roam);
+  f.end(idle);
+  f.module.set("roam", 0);
+  f.run(3);
   EXPECT_FALSE(f.roam);
 }
 
