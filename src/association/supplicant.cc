@@ -28,7 +28,7 @@ constexpr std::array<const char*, 3> global_names { "wpa_supplicant-global", "wp
 
 // All of a network that an association needs (wpa_supplicant.conf(5)), above all whom it may not be with. What the user
 // has not set is not copied.
-constexpr std::array<const char*, 53> copied {
+constexpr std::array<const char*, 65> copied {
   "ssid",
   "scan_ssid",
   "key_mgmt",
@@ -82,6 +82,18 @@ constexpr std::array<const char*, 53> copied {
   "owe_only",
   "sae_pk",
   "openssl_ciphers",
+  "engine",
+  "engine_id",
+  "pin",
+  "key_id",
+  "cert_id",
+  "ca_cert_id",
+  "engine2",
+  "engine2_id",
+  "pin2",
+  "key2_id",
+  "cert2_id",
+  "ca_cert2_id",
 };
 
 // Which access points of a network the user wants, beside bssid. Before 2.10 the lists had the latter two names.

@@ -273,6 +273,13 @@ TEST(Supplicant, AStationIsNoMoreTrustingThanTheCard)
     without(what);
 }
 
+// Certificates on a card or in a TPM (wpa_supplicant.conf(5)): without them that of the server is checked by nobody.
+TEST(Supplicant, AStationChecksServersByTheEnginesCertificates)
+{
+  for (const char* what : { "engine", "engine_id", "ca_cert_id", "engine2", "engine2_id", "ca_cert2_id" })
+    without(what);
+}
+
 // One that was killed leaves its socket; the one after it is NetworkManager's, without a global one.
 TEST(Supplicant, ASocketThatNobodyListensToDoesNotHideTheNextOne)
 {
