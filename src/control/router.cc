@@ -189,6 +189,11 @@ Answer Router::answer(const Request& request)
   }
 }
 
+bool Router::takes_long(const Request& request)
+{
+  return request.local && reading(request) && split_path(request.target) == std::vector<std::string> { "v1", "doctor" };
+}
+
 void Router::log(const Request& request, const std::string& what, const std::string& module) const
 {
   if (log_) log_("control: " + request.who + " " + what, module);

@@ -46,6 +46,8 @@ public:
 
   // Faults of the backend become answers.
   Answer answer(const Request& request);
+  // Whether that may take seconds, as the doctor does; then it may be called in another thread, too, one at a time.
+  static bool takes_long(const Request& request);
 
 private:
   void log(const Request& request, const std::string& what, const std::string& module = {}) const;

@@ -3,18 +3,23 @@
 #include "src/control/router.h"
 #include "src/control/socket_file.h"
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <unordered_set>
@@ -62,7 +67,31 @@ struct Sessions
 {
   const ServerOptions& options;
   Router router;
+  asio::io_context& context;
   std::unordered_set<Session*> all {};
+  std::optional<asio::thread_pool> slow {}; // of one thread, once it is needed
+  std::atomic<bool> ending { false };
+
+  // `work` in that thread, then `take` in this one: others are answered meanwhile. At the end no further work begins.
+  void aside(std::function<Answer()> work, std::function<void(Answer)> take)
+  {
+    try
+    {
+      if (!slow) slow.emplace(1);
+    }
+    catch (const std::exception&)
+    {
+      return take(work()); // no thread is to be had
+    }
+    asio::post(*slow,
+               [this, work = std::move(work), take = std::move(take), stay = asio::make_work_guard(context)]() mutable
+               {
+                 Answer answer = ending ? error(503, "the daemon is stopping") : work();
+                 // Moved, so that the session ends in this thread, whichever is done first.
+                 asio::post(context, [take = std::exchange(take, nullptr), answer = std::move(answer)]() mutable
+                            { take(std::move(answer)); });
+               });
+  }
 };
 
 class Session : public std::enable_shared_from_this<Session>
@@ -102,12 +131,7 @@ private:
 
   void have_read(beast::error_code fault)
   {
-    if (!fault)
-    {
-      const Message message = parser_->release();
-      return write(sessions_.router.answer(request_of(message, peer_)), message.version(), message.keep_alive(),
-                   message.method() == http::verb::head);
-    }
+    if (!fault) return answer(std::make_shared<const Message>(parser_->release()));
     if (fault == http::error::body_limit)
       return write(error(413, "a request's body has at most " + std::to_string(sessions_.options.max_body) + " bytes"));
     if (fault == http::error::header_limit || fault == http::error::buffer_overflow)
@@ -117,6 +141,16 @@ private:
         && fault != http::error::partial_message)
       return write(error(400, "not an HTTP request: " + fault.message()));
     // The client went away, or was too slow.
+  }
+
+  void answer(const std::shared_ptr<const Message>& message)
+  {
+    const auto work = [&router = sessions_.router, message, peer = peer_]
+    { return router.answer(request_of(*message, peer)); };
+    const auto take = [self = shared_from_this(), message](Answer found) {
+      self->write(std::move(found), message->version(), message->keep_alive(), message->method() == http::verb::head);
+    };
+    Router::takes_long(request_of(*message, peer_)) ? sessions_.aside(work, take) : take(work());
   }
 
   void write(Answer answer, unsigned version = 11, bool keep_alive = false, bool head_only = false)
@@ -161,7 +195,7 @@ struct Server::Parts
 {
   Parts(Backend& backend, ServerOptions given)
       : options { std::move(given) }, file { options.socket, options.group }, sessions {
-          options, { backend, options.doctor, options.log }
+          options, { backend, options.doctor, options.log }, context
         }
   {
     local.assign(Local {}, file.descriptor);
@@ -261,7 +295,7 @@ Server::~Server()
   asio::post(parts_->context,
              [parts = parts_.get()]
              {
-               parts->ending = true;
+               parts->ending = parts->sessions.ending = true;
                parts->local.close();
                parts->tcp.close();
                parts->local_pause.cancel();

@@ -29,7 +29,7 @@ struct ServerOptions
   };
   std::optional<Tcp> tcp {};
 
-  // Answers GET /v1/doctor; empty: 404.
+  // Answers GET /v1/doctor; empty: 404. Called from a thread of its own, one call at a time.
   std::function<nlohmann::json()> doctor {};
   // A line for the log: who changed what, and of which module; empty: of none. Called from the control thread. Empty:
   // nothing is logged.

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -469,6 +470,53 @@ TEST_F(ServerTest, one_client_too_many_is_told_so)
     ::usleep(10'000);
   }
   EXPECT_EQ(status, 200);
+}
+
+// It starts programs, which may wait for others' locks: seconds in which a module, say, could not be switched off.
+TEST_F(ServerTest, the_doctor_keeps_nobody_waiting)
+{
+  std::promise<void> begun {}, enough {};
+  ServerOptions chosen = options();
+  chosen.doctor = [&]
+  {
+    begun.set_value();
+    enough.get_future().wait_for(10s);
+    return json { { "health", "ok" } };
+  };
+  server = std::make_unique<Server>(backend, std::move(chosen));
+  const Connection patient { socket }, other { socket };
+  patient.send("GET /v1/doctor HTTP/1.1\r\nHost: tandem\r\nConnection: close\r\n\r\n");
+  ASSERT_EQ(begun.get_future().wait_for(5s), std::future_status::ready);
+  other.send("GET /v1/status HTTP/1.1\r\nHost: tandem\r\nConnection: close\r\n\r\n");
+  EXPECT_TRUE(other.readable(3s)) << "while it examines";
+  EXPECT_FALSE(patient.readable(0ms));
+  enough.set_value();
+  EXPECT_EQ(parsed(other.rest()).status, 200);
+  EXPECT_EQ(parsed(patient.rest()).body, "{\"health\":\"ok\"}\n");
+}
+
+TEST_F(ServerTest, ends_while_the_doctor_examines)
+{
+  std::promise<void> begun {};
+  std::atomic<int> examined { 0 };
+  ServerOptions chosen = options();
+  chosen.doctor = [&]
+  {
+    if (++examined == 1) begun.set_value();
+    std::this_thread::sleep_for(200ms);
+    return json { { "health", "ok" } };
+  };
+  server = std::make_unique<Server>(backend, std::move(chosen));
+  std::vector<std::unique_ptr<Connection>> patients {};
+  for (int i = 0; i < 20; ++i)
+  {
+    patients.push_back(std::make_unique<Connection>(socket));
+    patients.back()->send("GET /v1/doctor HTTP/1.1\r\nHost: tandem\r\n\r\n");
+  }
+  ASSERT_EQ(begun.get_future().wait_for(5s), std::future_status::ready);
+  const auto asked = std::chrono::steady_clock::now();
+  server.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, 2s) << "for no more than the one that has begun";
 }
 
 TEST_F(ServerTest, ends_while_clients_are_connected)
