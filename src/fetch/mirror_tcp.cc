@@ -316,8 +316,9 @@ void MirrorTcp::take_acknowledgement(const Segment& segment, Tick now)
   const std::int32_t fresh = segment.ack - (first + static_cast<std::uint32_t>(request_acked_));
   if (fresh < 0) return;
   const bool opens = std::exchange(peer_window_, std::uint32_t { segment.window } << peer_scale_) == 0;
-  // What a closed window was probed with may not have been taken.
-  if (opens && peer_window_ > 0) request_sent_ = request_acked_;
+  // The byte that a closed window was probed with may not have been taken. More is the timer's: who opens and closes it
+  // again and again would get all of it each time.
+  if (opens && peer_window_ > 0 && request_sent_ == request_acked_ + 1) request_sent_ = request_acked_;
   if (fresh == 0) return;
   request_acked_ += static_cast<std::uint32_t>(fresh);
   request_sent_ = std::max(request_sent_, request_acked_);

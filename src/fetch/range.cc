@@ -50,6 +50,8 @@ public:
 
   void add(RangeJob job)
   {
+    // It was forgotten after it had been asked for: nobody would forget this piece once more.
+    if (!users_.contains(job.download->flow)) return job.finish({ .why = over, .final = true });
     if (connections_.empty() && backs_off()) return job.finish({ .why = unreachable });
     if (waiting_.size() >= options_.waiting) return job.finish({ .why = "too many pieces wait" });
     waiting_.push_back(std::move(job));

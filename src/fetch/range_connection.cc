@@ -94,7 +94,9 @@ void RangeConnection::watch(Tick until)
   timer_.async_wait(
       [self = shared_from_this()](Error cancelled)
       {
-        if (!cancelled && self->owner_ != nullptr) self->expired();
+        if (cancelled || self->owner_ == nullptr) return;
+        // Of what has ended while this was on its way another piece may be under way now.
+        if (self->timer_.expiry() <= asio::steady_timer::clock_type::now()) self->expired();
       });
 }
 

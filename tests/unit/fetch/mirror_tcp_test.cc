@@ -108,6 +108,26 @@ TEST(MirrorTcp, AClosedWindowIsProbedUntilItOpens)
   EXPECT_GT(all[0].payload_length, 10u);
 }
 
+// Else a server that opens and closes it without an end has the whole request sent with every packet of its own.
+TEST(MirrorTcp, AWindowThatOpensAgainAndAgainGetsTheRequestByTheTimerAlone)
+{
+  World world { { .timestamps = false } };
+  world.lose_up = [](std::size_t, const Segment&) { return true; };
+  world.open();
+  const Seq first = world.mirror().initial_sequence + 1;
+  world.hand(world.injected(tcp_flag::syn | tcp_flag::ack, world.server_seq(0) - 1, {}, first));
+  for (int i = 0; i < 50; ++i)
+    for (const std::uint16_t window : { 0, 500 })
+    {
+      world.offered = window;
+      world.hand(world.injected(tcp_flag::ack, world.server_seq(0), {}, first));
+    }
+  const auto all = world.said();
+  const auto requests =
+      std::count_if(all.begin(), all.end(), [](const Segment& one) { return one.payload_length > 0; });
+  EXPECT_EQ(requests, 1);
+}
+
 TEST(MirrorTcp, ARefusalOnlyCountsWithOurNumber)
 {
   World world { {} };

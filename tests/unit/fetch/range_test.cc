@@ -237,6 +237,49 @@ TEST_F(RangeTest, WhoWaitsForAConnectionOfAnotherDownloadGetsOneWhenThatIsOver)
   EXPECT_TRUE((*waits)->ok);
 }
 
+// What is never answered is under way for ever, and takes the place of others.
+TEST_F(RangeTest, APieceOfADownloadThatEndsBeforeItsTurnIsAnswered)
+{
+  std::vector<kernel::Fd> servers {};
+  for (int i = 0; i < 4; ++i)
+  {
+    ask_for(2);
+    servers.push_back(accepted());
+    heard(servers.back());
+  }
+  const auto late = ask_for(1);
+  range.forget(1); // before the context has run
+  pass(20ms);
+  range.forget(2);
+  ASSERT_TRUE(until([&] { return late->has_value(); }, 2s));
+  EXPECT_EQ((*late)->why, "the download is over");
+}
+
+// The deadline of a piece whose last byte comes with it is not the next one's.
+TEST_F(RangeTest, ADeadlineIsOfOnePieceAlone)
+{
+  ask(200ms);
+  const kernel::Fd server = accepted();
+  heard(server);
+  std::vector<kernel::Fd> busy {};
+  for (int i = 0; i < 3; ++i)
+  {
+    ask_for(1);
+    busy.push_back(accepted());
+    heard(busy.back());
+  }
+  const auto waits = ask_for(1);
+  ASSERT_TRUE(say(server, answer_head() + std::string(size - 1, 'x')));
+  pass(20ms);
+  ASSERT_FALSE(result);
+  std::this_thread::sleep_for(250ms); // while the thread does not run
+  ASSERT_EQ(::send(server.get(), "x", 1, MSG_NOSIGNAL), 1);
+  ASSERT_TRUE(answered());
+  EXPECT_TRUE(result->ok);
+  EXPECT_NE(heard(server), "");
+  EXPECT_FALSE(waits->has_value()) << (*waits)->why;
+}
+
 TEST_F(RangeTest, WhoWaitsForAConnectionThatEndsWithItsAnswerGetsAnother)
 {
   std::vector<std::shared_ptr<std::optional<Fetched>>> asked {};
