@@ -139,6 +139,7 @@ void Memory::forget_network(std::uint32_t id)
 
 std::size_t Memory::forget(std::string_view name)
 {
+  if (name.empty()) return 0; // not those that have no SSID, or no gateway
   std::vector<std::uint32_t> found;
   for (const Network& one : networks_)
     if (one.signs.ssid == name || one.signs.gateway == name) found.push_back(one.id);
@@ -283,6 +284,7 @@ void Memory::path_found(const std::string& cell, const Prefix& prefix, bool work
       while (paths_.size() >= limits_.paths)
         drop_oldest(paths_, now, forgotten_.paths);
     PathNote& note = paths_[key];
+    if (now - note.used > Tally::lasts) note = {};
     if (note.failures < 16) ++note.failures;
     note.used = now;
     if (note.failures >= from)

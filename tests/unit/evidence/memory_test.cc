@@ -148,6 +148,9 @@ TEST(Memory, ForgetsOnDemand)
   feed(memory, { home, "wwan0", {} }, "offload", -0.3, 30);
   feed(memory, { cafe, "wwan0", {} }, "offload", -0.3, 30);
   EXPECT_EQ(memory.forget("nowhere"), 0u);
+  const auto bare = memory.recognize({ "", "02:00:00:00:00:03", true }, now);
+  EXPECT_EQ(memory.forget(""), 0u) << "without a name is no name";
+  EXPECT_EQ(memory.recognize({ "", "02:00:00:00:00:03", true }, now), bare);
   EXPECT_EQ(memory.forget("home"), 1u);
   EXPECT_EQ(memory.standing({ home, "wwan0", {} }, "offload", now), Standing::acting);
   EXPECT_EQ(memory.standing({ cafe, "wwan0", {} }, "offload", now), Standing::resting);
@@ -466,6 +469,24 @@ TEST(Paths, SayForHowLongStillTheyAreNotTried)
   EXPECT_EQ(note.rests(now + PathNote::longest_rest), 0);
   EXPECT_EQ(note.rests(now - 1), 0) << "with a clock set back";
   EXPECT_EQ(memory.paths().at({ "wwan0", {} }).rests(now), 0) << "one failed group is not all";
+}
+
+// Else one failure of a cell without coverage has all servers wait for hours.
+TEST(Paths, FailuresOfLongAgoAreNoEvidence)
+{
+  Memory memory {};
+  const Prefix servers = prefix_of(v4(10, 1, 2, 3)), others = prefix_of(v4(10, 1, 3, 3));
+  for (unsigned i = 0; i < 12; ++i)
+  {
+    memory.path_found("wwan0", servers, false, now);
+    memory.path_found("wwan0", prefix_of(v4(10, 2, i, 3)), false, now);
+  }
+  const WallTime later = now + Tally::lasts + 1;
+  memory.path_found("wwan0", servers, false, later);
+  EXPECT_TRUE(memory.path_failed("wwan0", servers, later));
+  EXPECT_FALSE(memory.path_failed("wwan0", servers, later + 61)) << "the first failure";
+  memory.path_found("wwan0", prefix_of(v4(10, 3, 1, 3)), false, later);
+  EXPECT_FALSE(memory.path_failed("wwan0", others, later)) << "two failed groups are not all";
 }
 
 TEST(Paths, AClockSetBackEndsANote)
