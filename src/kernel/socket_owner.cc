@@ -89,28 +89,46 @@ std::optional<SocketOwner> SocketOwners::find(const FlowKey& flow, int interface
   return {};
 }
 
+namespace
+{
+
+namespace fs = std::filesystem;
+
+// kernfs: the id of a cgroup is the number of its inode.
+bool has_id(const fs::path& path, std::uint64_t id)
+{
+  struct stat status
+  {
+  };
+  return ::stat(path.c_str(), &status) == 0 && status.st_ino == id;
+}
+
+// Empty: none there. Cgroups come and go meanwhile, and those that cannot be opened any more are passed over:
+// std::filesystem::recursive_directory_iterator would end with the first of them.
+fs::path cgroup_below(const fs::path& directory, std::uint64_t id)
+{
+  std::error_code fault {}, gone {};
+  for (fs::directory_iterator at { directory, fault }; !fault && at != fs::directory_iterator {}; at.increment(fault))
+  {
+    if (at->is_symlink(gone) || !at->is_directory(gone)) continue;
+    if (has_id(at->path(), id)) return at->path();
+    if (fs::path found = cgroup_below(at->path(), id); !found.empty()) return found;
+  }
+  return {};
+}
+
+} // namespace
+
 std::string cgroup_path(std::uint64_t id, const std::string& root)
 {
-  namespace fs = std::filesystem;
   std::error_code fault {};
   fs::path top = root;
   // The second one where v1 is mounted beside it (systemd's hybrid hierarchy).
   if (root.empty())
     top = fs::exists("/sys/fs/cgroup/cgroup.controllers", fault) ? "/sys/fs/cgroup" : "/sys/fs/cgroup/unified";
-  const auto is_it = [id](const fs::path& path)
-  {
-    struct stat status
-    {
-    };
-    // kernfs: the id of a cgroup is the number of its inode.
-    return ::stat(path.c_str(), &status) == 0 && status.st_ino == id;
-  };
-  if (is_it(top)) return "/";
-  auto at = fs::recursive_directory_iterator { top, fs::directory_options::skip_permission_denied, fault };
-  for (; !fault && at != fs::recursive_directory_iterator {}; at.increment(fault))
-    if (at->is_directory(fault) && !at->is_symlink(fault) && is_it(at->path()))
-      return "/" + fs::path { at->path() }.lexically_relative(top).string();
-  return {};
+  if (has_id(top, id)) return "/";
+  const fs::path found = cgroup_below(top, id);
+  return found.empty() ? std::string {} : "/" + found.lexically_relative(top).string();
 }
 
 } // namespace tandem::kernel

@@ -8,10 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace tandem::kernel
 {
@@ -124,6 +128,41 @@ TEST(CgroupPath, IsTheDirectoryWithThatInode)
   EXPECT_EQ(cgroup_path(status.st_ino, top), "/");
   EXPECT_EQ(cgroup_path(~0ull, top), "");
   EXPECT_EQ(cgroup_path(1, top + "/nowhere"), "");
+}
+
+// As those of services, and of what runs in them, come and go. One that was missed would leave alone nothing.
+TEST(CgroupPath, IsFoundWhileOthersGo)
+{
+  namespace fs = std::filesystem;
+  std::string top = testing::TempDir() + "cgroups-XXXXXX";
+  ASSERT_NE(::mkdtemp(top.data()), nullptr);
+  fs::create_directories(top + "/system.slice/backup.service");
+  struct stat status
+  {
+  };
+  ASSERT_EQ(::stat((top + "/system.slice/backup.service").c_str(), &status), 0);
+  std::atomic<bool> enough { false };
+  std::vector<std::thread> others {};
+  for (int number = 0; number < 4; ++number)
+    others.emplace_back(
+        [&, number]
+        {
+          for (int i = 0; !enough; i = (i + 1) % 50)
+          {
+            const std::string one = top + "/run-" + std::to_string(number) + "-" + std::to_string(i) + ".scope";
+            ::mkdir(one.c_str(), 0755);
+            ::rmdir(one.c_str());
+          }
+        });
+  int missed = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds { 1 };
+  while (std::chrono::steady_clock::now() < end)
+    missed += cgroup_path(status.st_ino, top) == "/system.slice/backup.service" ? 0 : 1;
+  enough = true;
+  for (std::thread& one : others)
+    one.join();
+  EXPECT_EQ(missed, 0);
+  fs::remove_all(top);
 }
 
 } // namespace
