@@ -196,7 +196,8 @@ BudgetBook::Read BudgetBook::read(std::string_view text)
     const auto bytes = number<std::uint64_t>(all[3]);
     Periods& periods = all[0] == "day" ? days_ : months_;
     const bool full = periods.size() > days_kept + 1; // a day that was spent on since the last move() came on top
-    if (!index || !bytes || *index < 0 || *index > 10'000'000 || *bytes > 1ull << 60 || full)
+    // A clock that is not set may stand at the day before the first one of 1970, by local time.
+    if (!index || !bytes || *index < -1 || *index > 10'000'000 || *bytes > 1ull << 60 || full)
       return refuse(where + "a number is out of range");
     if (all[0] == "day" && all[2] == clock_name && *bytes == 0)
     {

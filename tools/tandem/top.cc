@@ -176,7 +176,7 @@ int top(const Client& client)
   const Screen screen {};
   TopView view {};
   constexpr auto every = std::chrono::seconds { 1 };
-  Clock::time_point asked = Clock::now();
+  Clock::time_point asked = Clock::now(), next = asked + every; // a look that is due in a pause is left out
   double seconds = 0;
   bool paused = false;
   std::string said = help;
@@ -187,7 +187,7 @@ int top(const Client& client)
     std::cout << "\x1b[H\x1b[2J" << text << "\x1b[" << size.ws_row << ";1H"
               << style(Tone::faint, cut((paused ? "paused; " : "") + said, size.ws_col)) << std::flush;
     said = help;
-    const char key = screen.key(std::chrono::duration_cast<std::chrono::milliseconds>(asked + every - Clock::now()));
+    const char key = screen.key(std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()));
     if (key == 'q' || key == 3 || key == 4) return 0;
     if (key == 'p') paused = !paused;
     if (key >= '1' && key <= '9' && static_cast<std::size_t>(key - '1') < view.modules().size())
@@ -197,7 +197,7 @@ int top(const Client& client)
       {
         client.put("/v1/modules/" + module, { { "enabled", !view.enabled(module) } });
         said = module + (view.enabled(module) ? " is off now" : " is on now");
-        asked -= every; // shown at once
+        next = Clock::now(); // shown at once
       }
       catch (const Failure& failure)
       {
@@ -205,8 +205,10 @@ int top(const Client& client)
       }
     }
     seconds = 0;
-    if (paused || Clock::now() < asked + every) continue;
     const auto now = Clock::now();
+    if (now < next) continue;
+    next = now + every;
+    if (paused) continue;
     try
     {
       status = client.get_json("/v1/status");

@@ -149,6 +149,24 @@ TEST(BudgetBooks, AClockThatGoesOnBehindIsBelieved)
   EXPECT_EQ(sum(book.this_month()), 0u);
 }
 
+// A machine without a battery begins in 1970, which west of Greenwich is 1969 still.
+TEST(BudgetBooks, AClockThatIsNotSetWestOfGreenwichForgetsNothing)
+{
+  constexpr Calendar not_set { -1, 1970 * 12 - 1 };
+  BudgetBook book {};
+  book.move(january);
+  book.spend("offload", 100);
+  book.move(not_set);
+  BudgetBook again {};
+  ASSERT_EQ(again.read(book.text(false)).wrong, "");
+  again.move(january);
+  EXPECT_EQ(sum(again.this_month()), 100u);
+  BudgetBook first {};
+  first.move(not_set);
+  first.spend("offload", 100);
+  EXPECT_EQ(again.read(first.text(false)).wrong, "") << "of an installation that has just begun";
+}
+
 TEST(BudgetBooks, AreReadWithAllDaysThatTheyWrite)
 {
   BudgetBook book {};

@@ -647,6 +647,24 @@ TEST_F(CliTest, options_that_bash_offers_are_those_of_the_command)
   }
 }
 
+// NetworkManager's dispatcher reads which card is meant from what the program itself prints.
+TEST_F(CliTest, the_dispatcher_script_knows_the_card_by_the_status)
+{
+  const auto take_down = [&](const std::string& interface)
+  {
+    std::filesystem::create_directories(directory / "net" / interface / "phy80211");
+    const std::string programs = std::filesystem::path { TANDEM_PROGRAM }.parent_path();
+    return test::run("sed 's|/sys/class/net/|" + directory.string()
+                     + "/net/|' " TANDEM_SOURCE "/packaging/networkmanager/50-tandem | TANDEM_SOCKET="
+                     + (directory / "control.sock").string() + " PATH=" + programs + ":/usr/bin:/bin sh -s "
+                     + interface + " pre-down");
+  };
+  EXPECT_EQ(take_down("wlan1").code, 0);
+  EXPECT_THAT(backend.calls(), IsEmpty());
+  EXPECT_EQ(take_down("wlan0").code, 0);
+  EXPECT_THAT(backend.calls(), ElementsAre("announce risk for 2.000000"));
+}
+
 // On a terminal of its own.
 class Terminal
 {
@@ -696,6 +714,26 @@ public:
     return true;
   }
 
+  // How often it draws its screen anew from now on.
+  int drawn_within(std::chrono::milliseconds span)
+  {
+    const std::string home = "\x1b[H\x1b[2J";
+    const auto end = std::chrono::steady_clock::now() + span;
+    while (std::chrono::steady_clock::now() < end)
+    {
+      pollfd more { master_, POLLIN, 0 };
+      char some[4096];
+      const auto count = ::poll(&more, 1, 50) > 0 ? ::read(master_, some, sizeof some) : 0;
+      if (count < 0) break;
+      text_.append(some, static_cast<std::size_t>(count));
+    }
+    int drawn = 0;
+    for (std::size_t at = 0; (at = text_.find(home, at)) != std::string::npos; at += home.size())
+      ++drawn;
+    text_.clear();
+    return drawn;
+  }
+
   // How it ended or stopped, as waitpid() tells; -1 when it has not within ten seconds.
   int state()
   {
@@ -725,6 +763,20 @@ TEST_F(CliTest, keys_that_send_digits_switch_no_module)
   terminal.press("2");
   ASSERT_TRUE(terminal.until(" now"));
   EXPECT_THAT(backend.calls(), testing::SizeIs(1)) << "a digit alone is a command still";
+  terminal.press("q");
+  EXPECT_EQ(terminal.state(), 0);
+}
+
+// What stands still takes neither a processor nor, over a network, all of the line.
+TEST_F(CliTest, a_paused_top_rests)
+{
+  Terminal terminal { (directory / "control.sock").string() };
+  ASSERT_TRUE(terminal.until("1-9 switch a module"));
+  terminal.press("p");
+  ASSERT_TRUE(terminal.until("paused; "));
+  EXPECT_LE(terminal.drawn_within(std::chrono::milliseconds { 3500 }), 5);
+  terminal.press("p");
+  ASSERT_TRUE(terminal.until("\x1b[2m1-9 switch a module")) << "it goes on";
   terminal.press("q");
   EXPECT_EQ(terminal.state(), 0);
 }
