@@ -209,6 +209,15 @@ def test_other_distributions_packaging_names_the_libraries_that_are_linked(libra
     assert of_arch in re.search(r"^depends=\(([^)]*)\)", (PACKAGING / "arch" / "PKGBUILD").read_text(), re.MULTILINE)[1].split()
 
 
+@pytest.mark.parametrize("program", ["dashboard", "relay", "trace"])
+def test_other_distributions_packaging_names_python_for_what_is_written_in_it(program: str) -> None:
+    """Debian's does (CPACK_DEBIAN_TANDEM_PACKAGE_RECOMMENDS), and Fedora's by modules that need it."""
+    assert (ROOT / "tools" / program / f"{program}.py").exists()
+    assert "Recommends:     python3" in (PACKAGING / "rpm" / "tandem.spec").read_text()
+    optional = re.search(r"^optdepends=\((.*?)\)$", (PACKAGING / "arch" / "PKGBUILD").read_text(), re.MULTILINE | re.DOTALL)[1]
+    assert program in re.search(r"'python: ([^']*)'", optional + "'python: nothing'")[1]
+
+
 @pytest.mark.parametrize(("prefix", "debian", "directory"), [("/usr", True, "vendor-completions"), ("/usr", False, "site-functions"), ("/usr/local", True, "site-functions")])
 def test_the_completion_of_zsh_is_where_zsh_looks(tmp_path: Path, prefix: str, debian: bool, directory: str) -> None:
     """Debian's looks in a directory of its own for what packages bring, Fedora's and Arch's where a zsh from its source would."""
@@ -251,3 +260,46 @@ def test_the_dispatcher_script_announces_wifi_alone_and_never_fails(tmp_path: Pa
     assert run("sh", "-n", script).returncode == 0
     for words in (("lo", "pre-down"), ("nowhere0", "pre-down"), ("lo", "up"), ()):
         assert run("sh", script, *words).returncode == 0, words
+
+
+STATUS = """\
+{{
+  "links": {{
+    "cell": {{
+      "interface": "wwan0",
+      "why": ""
+    }},
+    "wifi": {{
+      "blackout": {{
+        "interface": "no role"
+      }},
+      "interface": "{}",
+      {}"mtu": 1500
+    }},
+    "wifi2": {{
+      "interface": "wlan1",
+      "mtu": 1500
+    }}
+  }},
+  "placement": {{
+    "interface": "wlan3"
+  }}
+}}"""
+
+
+@pytest.mark.parametrize(("taken_down", "status", "announced"), [
+    ("wlan0", STATUS.format("wlan0", ""), True), ("wlan1", STATUS.format("wlan0", ""), False), ("wlan3", STATUS.format("wlan0", ""), False), ("wlan", STATUS.format("wlan0", ""), False),
+    ("wlan0", STATUS.format("tandem-wifi", '"lower": "wlan0",\n      '), True), ("wlan0", "", False)])
+def test_the_dispatcher_script_announces_only_of_the_card_that_is_used(tmp_path: Path, taken_down: str, status: str, announced: bool) -> None:
+    """A second card, or a hotspot's interface beside the card, that is taken down is no reason to stop the downloads by the other one."""
+    (tmp_path / "net" / taken_down / "phy80211").mkdir(parents=True)
+    (tmp_path / "status").write_text(status)
+    (tmp_path / "tandem").write_text(f'#!/bin/sh\ncase "$1" in status) cat {tmp_path}/status ;; link) echo "$@" >>{tmp_path}/said ;; esac\n')
+    (tmp_path / "tandem").chmod(0o755)
+    script = (PACKAGING / "networkmanager" / "50-tandem").read_text()
+    assert "/sys/class/net/" in script
+    done = subprocess.run(["/bin/sh", "-c", script.replace("/sys/class/net/", f"{tmp_path}/net/"), "50-tandem", taken_down, "pre-down"],
+                          env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    said = tmp_path / "said"
+    assert (said.read_text() if said.exists() else "") == ("link announce risk --for 2\n" if announced else "")
