@@ -116,7 +116,7 @@ Both ends must speak MPTCP, and the cellular address needs an endpoint: `mptcp.s
 without a handoff costs what comes by cellular until it is over. With the budget spent, roaming or metered and `never`, nothing is asked of cellular, and the endpoint that Tandem made there is taken away. While a connection to a private peer is open, cellular is left alone, too: an endpoint is all
 connections'.
 
-**What cannot be held** is said: `r0` or `r0_up` above `c1` + `c2` is refused; `tandem status` shows what is held at a handoff (R1h + C2), whether R0 is held now, and why not.
+**What cannot be held** is said: `r0` or `r0_up` above `c1` + `c2` is refused; `tandem status` shows what is held at a handoff (R1h + C2), for how long what is left of the budget makes up for a Wi-Fi that is gone, whether R0 is held now, and why not.
 
 **Senders** (`tandem flows` says which kind a flow faces). All are treated alike, as every TCP obeys a window; what they gain differs:
 
@@ -172,6 +172,8 @@ Interest RatePolicy::interest() const
 void RatePolicy::hear(const Event& event)
 {
   signals_ = { .now = event.now, .at_risk = of(*event.links, Link::wifi).at_risk };
+  const LinkState& cell = of(*event.links, Link::cell);
+  budget_ = without_limit(cell) ? std::nullopt : std::optional { cell.bytes_left };
   const auto hear_other = [this](float dbm)
   {
     const double signal = static_cast<double>(dbm) - knobs_.noise;
@@ -484,6 +486,7 @@ void RatePolicy::report(Facts& facts) const
   facts.add("R0 held", difference_.idle() ? "nothing to hold" : difference_.held() ? "yes" : "no");
   if (const double held = held_at_handoff(parameters(knobs_)); held < knobs_.r0)
     facts.add("held at a handoff", held * 1e-6, "Mb/s");
+  if (budget_) facts.add("without Wi-Fi the budget lasts", static_cast<double>(*budget_) * 8 / knobs_.r0, "s");
   if (!difference_.idle())
   {
     facts.add("R1", difference_.wifi() * 1e-6, "Mb/s");

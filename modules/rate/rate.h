@@ -16,6 +16,8 @@
 #include <tandem/module.h>
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -76,6 +78,7 @@ private:
   std::string wrong_; // of the knobs together
   Stages stages_;
   Signals signals_ {};
+  std::optional<std::uint64_t> budget_ {}; // bytes that are left by cellular; none: no limit
   Subflows subflows_;
   Difference difference_;
   Difference uploads_ = of_uploads();

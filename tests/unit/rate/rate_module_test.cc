@@ -797,6 +797,18 @@ TEST(rate_module, says_beforehand_what_a_handoff_leaves)
   EXPECT_EQ(f.report().numbers.count("held at a handoff"), 0u);
 }
 
+TEST(rate_module, says_beforehand_how_long_the_budget_lasts)
+{
+  Fixture f;
+  Fixture::Sub& sub = f.add(Link::wifi, 25e6);
+  const char* lasts = "without Wi-Fi the budget lasts";
+  f.tell(sub, EventKind::link);
+  EXPECT_EQ(f.report().numbers.count(lasts), 0u) << "no limit";
+  f.cell().bytes_left = 9'000'000;
+  f.tell(sub, EventKind::link);
+  EXPECT_NEAR(f.report().numbers[lasts], 4, 1e-9) << "9 MB at 18 Mb/s";
+}
+
 // S1 and S2 over -95 dBm.
 void hear(Fixture& f, std::optional<float> signal, std::optional<float> candidate)
 {
