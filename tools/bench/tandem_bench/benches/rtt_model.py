@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from tandem_lab.api import Lab
-from tandem_lab.errors import LabError
+from tandem_lab.errors import BadInput, LabError
 from tandem_lab.sockets import Socket
 
 from .. import lateness, simulations
@@ -26,7 +27,9 @@ WINDOW = Metric("under way", "packets", 1)
 LOSS, RATE = 0.0032, 24  # congestion signals per packet (section VI-C); what 54 Mb/s carry, Mb/s
 AIR_MS = 1500 * 8 / RATE / 1e3
 MSS = 1448
-WARMUP, STEP = 3.0, 0.117  # s; looks must not keep step with a period
+STEP = 0.117  # s; looks must not keep step with a period
+WARMUP = 3.0  # s, at least
+SECONDS, LONGEST = 20.0, 590.0  # s, of a download; the scenario has 600
 DUTIES = {0.5: (0, 15, 25, 50, 75), 0.1: (135, 675)}
 DELAYS = {0.5: (25, 75, 125), 0.1: (25, 100)}
 
@@ -55,12 +58,13 @@ class RttModel(Bench):
     name = "rtt-model"
     summary = "TCP Reno over a Wi-Fi link that comes and goes: round trips on kernel TCP in the lab against two models"
     parallel = True
+    settings = {"seconds": f"length of a download, 10 to {LONGEST:g} (default {SECONDS:g})"}
     columns = ("plain", "published", "blind", "tandem")
     headings = {"plain": "kernel TCP", "published": "model as published", "blind": "self-clocked, window from the losses", "tandem": "self-clocked, window as measured"}
     detail_columns = (("goodput", "goodput, Mb/s"), ("srtt", "smoothed RTT, mean of looks, ms"), ("losses", "retransmitted"), ("timeouts", "timeouts"))
     notes = (
         f"Cell names: share of the time that the station is connected, length of each disconnection, end-to-end wired delay (both ways together). The link is the Wi-Fi stand-in wifi-pipe with {RATE} Mb/s each way and {100 * LOSS:g} % random losses down; "
-        "in a disconnection both ends keep what they have (timeline, mode buffer), without a switching cost. One download of 20 s by nginx from a server with Reno; the first 3 s do not count.",
+        f"in a disconnection both ends keep what they have (timeline, mode buffer), without a switching cost. One download of {SECONDS:g} s (--set seconds) by nginx from a server with Reno; its first {WARMUP:g} s and its first fifteenth do not count.",
         "RTT of kernel TCP: by Little's law, the segments under way (RFC 6675's pipe, by ss at the server, every 0.117 s) over the segments acknowledged in a second: the mean over packets. The kernel's smoothed round-trip time holds its last value while the card is away, so that its mean over looks says something else (second table).",
         "\"model as published\": section IV-B, 10,000 samples; mean of the exponential distribution one connection. \"self-clocked\": a window of packets of 0.5 ms, sent one after the other while the station is connected, and back after the wired delay. "
         "\"window from the losses\": 22 packets, sqrt(3 / (2 p)), knows nothing of the measurement. \"window as measured\": what the kernel had under way on average in the same run.",
@@ -75,8 +79,20 @@ class RttModel(Bench):
                     if quick and not (delay in (25, 75) and off in (0, 50, 135)):
                         continue
                     goals = tuple(Goal(OURS.name, sense, bound, KERNEL.name, metric=RTT.name, text="window as measured: within 5 %") for sense, bound in ((">=", 0.95), ("<=", 1.05)))
-                    made.append(Case(f"duty {duty:g}, off {off} ms, delay {delay} ms", ARMS, (RTT, WINDOW), 1, goals, "", {"duty": duty, "off": off, "delay": delay, "seconds": 15.0 if quick else 20.0}))
+                    made.append(Case(f"duty {duty:g}, off {off} ms, delay {delay} ms", ARMS, (RTT, WINDOW), 1, goals, "", {"duty": duty, "off": off, "delay": delay, "seconds": 15.0 if quick else SECONDS}))
         return made
+
+    def configured(self, cases: list[Case], settings: Mapping[str, str]) -> list[Case]:
+        if (text := settings.get("seconds")) is None:
+            return cases
+        try:
+            seconds = float(text)
+            allowed = 10 <= seconds <= LONGEST
+        except ValueError:
+            allowed = False
+        if not allowed:
+            raise BadInput(f"--set seconds={text}: allowed: {self.settings['seconds']}")
+        return [replace(case, parameters={**case.parameters, "seconds": seconds}) for case in cases]
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
         return 2 * case.parameters["seconds"]
@@ -85,19 +101,20 @@ class RttModel(Bench):
         return lateness.measured(lambda: self._measure(case, arm, seed, options))
 
     def _measure(self, case: Case, arm: Arm, seed: int, options: Options) -> Measurement:
-        duty, off, delay = (case.parameters[key] for key in ("duty", "off", "delay"))
+        duty, off, delay, seconds = (case.parameters[key] for key in ("duty", "off", "delay", "seconds"))
+        warmup = max(WARMUP, seconds / 15)
         with ExitStack() as stack:
             lab = stack.enter_context(Lab(scenario(duty, off, delay), seed=seed, prefix=options.prefix, counters=False))
             before = lab.tcp_counters()
             lab.start_timeline()
-            running = lab.start_download(seconds=case.parameters["seconds"])
+            running = lab.start_download(seconds=seconds)
             began = time.monotonic()
             looks: list[tuple[float, int, float, int]] = []  # time, segments under way, srtt, bytes acknowledged
-            while time.monotonic() - began < case.parameters["seconds"] - 0.5:
+            while time.monotonic() - began < seconds - 0.5:
                 time.sleep(STEP)
                 sockets = lab.sock_stats("srv1", 80)
                 at = time.monotonic() - began
-                if sockets and at > WARMUP:
+                if sockets and at > warmup:
                     looks.append((at, pipe(sockets[0]), sockets[0].rtt_ms, sockets[0].bytes_acked))
             result = running.wait()
             after = lab.tcp_counters()
@@ -110,7 +127,7 @@ class RttModel(Bench):
         under_way = sum(look[1] for look in looks) / len(looks)
         rate = (looks[-1][3] - looks[0][3]) / MSS / (looks[-1][0] - looks[0][0])
         return Measurement({RTT.name: 1e3 * under_way / rate, WINDOW.name: under_way},
-                           {"goodput": result.goodput_from(WARMUP), "srtt": sum(look[2] for look in looks) / len(looks), "looks": len(looks),
+                           {"goodput": result.goodput_from(warmup), "srtt": sum(look[2] for look in looks) / len(looks), "looks": len(looks),
                             "losses": after.get("RetransSegs", 0) - before.get("RetransSegs", 0), "timeouts": after.get("TCPTimeouts", 0) - before.get("TCPTimeouts", 0), **late})
 
     def measured_arms(self, case: Case) -> list[Arm]:
