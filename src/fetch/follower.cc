@@ -13,6 +13,7 @@ namespace
 
 // No window is larger (RFC 7323 2.3), so nothing of the connection is further away.
 constexpr std::int32_t farthest = 1 << 30;
+constexpr std::string_view one_sided = "no bytes to compare with on one side";
 
 using Bytes = std::span<const std::byte>;
 
@@ -322,6 +323,11 @@ std::optional<Request> Follower::request(Seq from, Seq to, std::string_view& why
     return {};
   }
   const std::uint64_t left = position(from), right = position(to);
+  if (right > top_)
+  {
+    why = one_sided;
+    return {};
+  }
   std::uint64_t begin = left, end = right;
   std::vector<Request::Known> known_bytes {};
   for (const Hole& hole : holes_)
@@ -332,7 +338,7 @@ std::optional<Request> Follower::request(Seq from, Seq to, std::string_view& why
     const std::uint64_t after = std::min<std::uint64_t>(hole.after.size(), body_end_ - hole.to);
     if (before == 0 || after == 0)
     {
-      why = "no bytes to compare with on one side";
+      why = one_sided;
       return {};
     }
     begin = std::min(begin, hole.from - before);

@@ -2,6 +2,7 @@
 
 #include <boost/beast/http.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -91,6 +92,49 @@ std::string validator_of(const Fields& head)
   return std::string { modified && sent && *sent - *modified >= distance ? only(Field::last_modified) : "" };
 }
 
+bool begins_with(std::string_view all, std::string_view beginning)
+{
+  return all.size() >= beginning.size()
+         && iequals({ all.data(), beginning.size() }, { beginning.data(), beginning.size() });
+}
+
+// Whether a request's field holds no secret, by what it is for. Keys and tokens are sent in fields of any name, so only
+// these are sure: those of RFC 9110 and 9111 but for credentials, and what browsers and players add of their own.
+bool tells_no_secret(std::string_view name)
+{
+  constexpr std::array all { "accept",
+                             "accept-charset",
+                             "accept-encoding",
+                             "accept-language",
+                             "cache-control",
+                             "connection",
+                             "date",
+                             "dnt",
+                             "from",
+                             "host",
+                             "icy-metadata",
+                             "if-match",
+                             "if-modified-since",
+                             "if-none-match",
+                             "if-range",
+                             "if-unmodified-since",
+                             "keep-alive",
+                             "origin",
+                             "pragma",
+                             "priority",
+                             "proxy-connection",
+                             "range",
+                             "referer",
+                             "save-data",
+                             "sec-gpc",
+                             "te",
+                             "upgrade-insecure-requests",
+                             "user-agent",
+                             "via" };
+  const auto is = [&](std::string_view one) { return name.size() == one.size() && begins_with(name, one); };
+  return std::any_of(all.begin(), all.end(), is) || begins_with(name, "sec-fetch-") || begins_with(name, "sec-ch-ua");
+}
+
 template <class Fields>
 bool identity(const Fields& fields)
 {
@@ -120,16 +164,19 @@ std::string_view check_credentials(std::span<const std::byte> request, bool allo
 {
   http::request_parser<http::buffer_body> parser {};
   if (!parse(parser, request)) return "the request is not well-formed";
-  const auto& head = parser.get();
-  if (count(head, Field::authorization) != 0)
+  for (const auto& field : parser.get())
   {
-    const auto scheme = head[Field::authorization];
-    const auto is = [&](boost::beast::string_view word)
-    { return scheme.size() >= word.size() && iequals(scheme.substr(0, word.size()), word); };
-    if (!is("basic ") && !is("bearer ")) return "the authorization is good for one request only";
-    if (!allowed) return "the request carries authorization";
+    if (field.name() == Field::authorization || field.name() == Field::proxy_authorization)
+    {
+      const auto is = [&](std::string_view scheme) { return begins_with(text(field.value()), scheme); };
+      if (!is("basic ") && !is("bearer ")) return "the authorization is good for one request only";
+      if (!allowed) return "the request carries authorization";
+    }
+    else if (!allowed && field.name() == Field::cookie)
+      return "the request carries cookies";
+    else if (!allowed && !tells_no_secret(text(field.name_string())))
+      return "the request has a field that may be a credential";
   }
-  if (!allowed && count(head, Field::cookie) != 0) return "the request carries cookies";
   return {};
 }
 

@@ -15,9 +15,10 @@ namespace tandem::fetch
 // GET of an origin server by HTTP/1.1 without a body, an upgrade or a range of its own (RFC 9110 9.2.2, 14.2).
 std::string_view check_request(std::span<const std::byte> request);
 
-// Why such a request must not be shown to another network; empty when it may: cookies and authorization only when they
-// are `allowed`, for a server may take the same session from another address for theft, and end it. Never an
-// authorization that is made for one request or connection (Digest, NTLM, Negotiate).
+// Why such a request must not be shown to another network; empty when it may: cookies, authorization and fields that
+// may be another credential (an API key, a token) only when they are `allowed`, for a server may take the same session
+// from another address for theft, and end it. Never an authorization that is made for one request or connection
+// (Digest, NTLM, Negotiate).
 std::string_view check_credentials(std::span<const std::byte> request, bool allowed);
 
 // What shows that two answers are the same bytes (RFC 9110 8.8.1): the strong ETag; without any ETag the Last-Modified,

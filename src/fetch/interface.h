@@ -68,7 +68,7 @@ struct ServiceOptions
   std::vector<Address> cell_addresses {}; // that it leaves from; the first of each IP version is used
   kernel::Marks marks {};
   std::vector<std::uint16_t> ports {};  // of plaintext HTTP servers
-  bool credentials = false;             // requests with cookies or Basic / Bearer authorization are made again, too
+  bool credentials = false;             // requests that may carry them are made again, too
   std::size_t connections = 256;        // followed at a time
   std::size_t pieces = 16;              // under way at a time
   std::uint64_t piece_bytes = 262144;   // of one, at most

@@ -7,8 +7,8 @@
 #include "src/wire/parse.h"
 
 #include <boost/asio/post.hpp>
+#include <fcntl.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -62,7 +62,7 @@ std::string_view MirrorConnection::open()
   {
     port_.emplace(options_.cell, options_.marks, *local, download_->key.remote, download_->key.remote_port);
     // A duplicate, because both the port and Asio close theirs.
-    descriptor_.assign(::dup(port_->fd()));
+    descriptor_.assign(::fcntl(port_->fd(), F_DUPFD_CLOEXEC, 0));
   }
   catch (const std::exception&)
   {

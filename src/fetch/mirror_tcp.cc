@@ -177,6 +177,7 @@ void MirrorTcp::arrive_connecting(const Segment& segment, Tick now)
       stats_.rtt_min != Duration {} ? clamp(3 * rtt_, shortest_timeout, longest_timeout) : Duration { 1s };
   repeat_after_ = clamp(rtt_ * 3 / 2, 100ms, 1s);
   window_ = static_cast<std::uint16_t>(std::min<std::uint64_t>(edge_ >> scale_, 0xffff));
+  request_room_ = initial_segments * request_segment();
   send_request(now);
   // Its window is closed, as that of a SYN proxy is until it has reached the server: the handshake is ended all the
   // same.
@@ -321,6 +322,8 @@ void MirrorTcp::take_acknowledgement(const Segment& segment, Tick now)
   if (opens && peer_window_ > 0 && request_sent_ == request_acked_ + 1) request_sent_ = request_acked_;
   if (fresh == 0) return;
   request_acked_ += static_cast<std::uint32_t>(fresh);
+  // Slow start by bytes (RFC 5681 3.1), up to what it began with.
+  request_room_ = std::min(request_room_ + static_cast<std::uint32_t>(fresh), initial_segments * request_segment());
   request_sent_ = std::max(request_sent_, request_acked_);
   tries_ = 0;
   retransmit_after_ = clamp(3 * rtt_, shortest_timeout, longest_timeout);
@@ -376,11 +379,16 @@ void MirrorTcp::challenge(Tick now)
 
 // ---- our bytes ----
 
+std::uint64_t MirrorTcp::request_segment() const
+{
+  return std::min<std::uint64_t>(peer_mss_, config_.mss) - (timestamps_ ? 12 : 0);
+}
+
 void MirrorTcp::send_request(Tick now, bool probe)
 {
-  const std::uint64_t segment = std::min<std::uint64_t>(peer_mss_, config_.mss) - (timestamps_ ? 12 : 0);
+  const std::uint64_t segment = request_segment();
   const std::uint64_t window = std::max<std::uint64_t>(peer_window_, probe ? 1 : 0);
-  const std::uint64_t allowed = request_acked_ + std::min<std::uint64_t>(window, initial_segments * segment);
+  const std::uint64_t allowed = request_acked_ + std::min(window, request_room_);
   while (request_sent_ < request_.size() && request_sent_ < allowed)
   {
     const std::uint64_t length = std::min({ segment, request_.size() - request_sent_, allowed - request_sent_ });
@@ -414,6 +422,7 @@ void MirrorTcp::tick(Tick now)
     {
       ++tries_;
       request_sent_ = request_acked_;
+      request_room_ = request_segment(); // RFC 5681 3.1: the loss window
       retransmit_at_ = now + retransmit_after_;
       retransmit_after_ = std::min(2 * retransmit_after_, longest_timeout);
       send_request(now, true);

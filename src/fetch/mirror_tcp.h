@@ -139,6 +139,7 @@ private:
   void take_acknowledgement(const Segment& segment, Tick now);
   // `probe`: one byte though the window is closed.
   void send_request(Tick now, bool probe = false);
+  std::uint64_t request_segment() const;
   void send_syn(Tick now);
   void challenge(Tick now);
   void die(std::string_view why);
@@ -179,6 +180,7 @@ private:
   std::uint64_t request_acked_ = 0;
   std::uint64_t request_sent_ = 0; // goes back to what is acknowledged when a timer expires
   std::uint64_t request_top_ = 0;  // behind the last byte ever sent
+  std::uint64_t request_room_ = 0; // bytes under way at most: the congestion window
   std::uint32_t peer_window_ = 0;
   std::uint8_t peer_scale_ = 0;
   std::uint16_t peer_mss_ = 536;

@@ -9,6 +9,7 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -57,6 +58,8 @@ void RangeConnection::open(const RangeOptions& options, const Address& local, co
       error = Error { errno, boost::system::system_category() };
   };
   socket_.open(to.protocol(), error);
+  // Asio leaves that out, and a program that the daemon starts would hold the connection.
+  if (!error) ::fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
   // By the device, by its address and by the mark: whatever of them the routes go by, it is the cellular link.
   set(SOL_SOCKET, SO_BINDTODEVICE, options.cell.c_str(), static_cast<socklen_t>(options.cell.size() + 1));
   set(SOL_SOCKET, SO_MARK, &options.marks.by_cell.value, sizeof options.marks.by_cell.value);

@@ -19,7 +19,7 @@ struct ReplayOptions
   std::string cell {};               // interface of the cellular link
   std::vector<Address> addresses {}; // as in RangeOptions; none: any that the interface has
   kernel::Marks marks {};            // on what is sent
-  bool credentials = false;          // replay requests with cookies or Basic / Bearer authorization, too
+  bool credentials = false;          // replay requests that may carry them, too (check_credentials)
   std::size_t downloads = 8;         // that have a mirror connection at a time
   std::size_t connections = 2;       // of one download: a piece behind the first one's position needs a fresh one
   std::uint64_t longest_piece = 512 * 1024;

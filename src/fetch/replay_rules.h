@@ -14,10 +14,11 @@ namespace tandem::fetch
 // Empty when the request may be sent a second time, on another network; else a literal reason.
 //
 // Only a GET without a body (RFC 9110 9.2.1: safe) in plaintext HTTP/1.1. Cookies and authorization are refused unless
-// `credentials` says otherwise: a server may take the same session from another address for theft and end it, a token
-// may be good for one time only, and they would be shown to another network. Authorization that is made for one request
-// or one connection (Digest, NTLM, Negotiate) is always refused. So is an answer without a fixed length, or without a
-// strong validator (src/fetch/http_head.h): nothing else shows that another answer has the same bytes.
+// `credentials` says otherwise, and so are fields that may be another credential: a server may take the same session
+// from another address for theft and end it, a token may be good for one time only, and they would be shown to another
+// network. Authorization that is made for one request or one connection (Digest, NTLM, Negotiate) is always refused. So
+// is an answer without a fixed length, or without a strong validator (src/fetch/http_head.h): nothing else shows that
+// another answer has the same bytes.
 std::string_view why_not_replay(const Download& download, bool credentials);
 
 struct MirrorAnswer

@@ -11,6 +11,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -73,9 +74,10 @@ struct Followed
 struct FetchThread::Parts
 {
   Parts(ServiceOptions given, Maker make, Follows look, Deliver take)
-      : options { std::move(given) }, maker { std::move(make) }, follows { std::move(look) }, deliver { std::move(
-                                                                                                  take) },
-        local_input { options.marks }, tap { options.wifi, options.ports }, tap_events { context, ::dup(tap.fd()) }
+      : options { std::move(given) }, maker { std::move(make) }, follows { std::move(look) },
+        deliver { std::move(take) }, local_input { options.marks }, tap { options.wifi, options.ports }, tap_events {
+          context, ::fcntl(tap.fd(), F_DUPFD_CLOEXEC, 0)
+        }
   {
   }
 

@@ -184,6 +184,18 @@ TEST_F(Connection, ShortSegmentsBehindAHoleMakeOneEdge)
   EXPECT_TRUE(equal(*wanted, truth(*wanted)));
 }
 
+// Behind the last byte that was seen nothing shows whether what is fetched is right.
+TEST_F(Connection, WhatReachesBehindAllThatWasSeenIsNotFetched)
+{
+  open();
+  ask(get);
+  answer(200'000);
+  download(0, 100'000, { 50'000, 52'000 });
+  EXPECT_FALSE(request({ 50'000, 100'001 }));
+  EXPECT_EQ(why, "no bytes to compare with on one side");
+  EXPECT_TRUE(request({ 50'000, 100'000 })) << why;
+}
+
 TEST_F(Connection, WithoutBytesToCompareNothingIsFetched)
 {
   open();

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <boost/asio/io_context.hpp>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -17,6 +18,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -50,6 +53,19 @@ inline bool own_network()
     return ::ioctl(any.get(), SIOCSIFFLAGS, &loopback) == 0;
   }();
   return made;
+}
+
+// The descriptors that a program started by this process would have, too.
+inline std::set<int> inherited()
+{
+  std::set<int> all {};
+  for (const auto& entry : std::filesystem::directory_iterator { "/proc/self/fd" })
+  {
+    const int number = std::stoi(entry.path().filename());
+    const int flags = ::fcntl(number, F_GETFD); // of the one by which this is read, too
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) all.insert(number);
+  }
+  return all;
 }
 
 inline sockaddr_in here(std::uint16_t port)

@@ -128,6 +128,51 @@ TEST(MirrorTcp, AWindowThatOpensAgainAndAgainGetsTheRequestByTheTimerAlone)
   EXPECT_EQ(requests, 1);
 }
 
+// RFC 5681 3.1. Else a server that acknowledges a byte at a time has the whole request sent with each of them.
+TEST(MirrorTcp, ATimeoutSendsOneSegmentOfTheRequest)
+{
+  World world { { .timestamps = false } };
+  world.tcp.emplace(world.mirror(), std::vector<std::byte>(8000, std::byte { 'x' }));
+  world.lose_up = [](std::size_t, const Segment&) { return true; };
+  world.open();
+  world.offered = 0xffff;
+  const Seq first = world.mirror().initial_sequence + 1;
+  world.hand(world.injected(tcp_flag::syn | tcp_flag::ack, world.server_seq(0) - 1, {}, first));
+  const auto bytes_said = [&]
+  {
+    std::uint32_t sum = 0;
+    for (const Segment& one : world.said())
+      sum += one.payload_length;
+    return sum;
+  };
+  EXPECT_EQ(bytes_said(), 5360u) << "the initial window";
+  for (std::uint32_t taken = 1; taken <= 3; ++taken)
+  {
+    std::uint32_t again = 0;
+    world.run_until([&] { return (again += bytes_said()) > 0; }, 20s);
+    EXPECT_LE(again, 536u);
+    world.hand(world.injected(tcp_flag::ack, world.server_seq(0), {}, first + taken));
+    EXPECT_LE(bytes_said(), 536u);
+  }
+  // Of a server that takes what it gets the rest comes at the pace of a slow start.
+  std::uint32_t acked = 3, top = 0;
+  int rounds = 0;
+  for (; acked < 8000 && rounds < 30; ++rounds)
+  {
+    for (const Segment& one : world.said())
+      if (one.payload_length > 0) top = std::max(top, static_cast<std::uint32_t>(one.end() - first));
+    if (top <= acked)
+    {
+      world.run_until([&] { return false; }, 1s);
+      continue;
+    }
+    acked = top;
+    world.hand(world.injected(tcp_flag::ack, world.server_seq(0), {}, first + acked));
+  }
+  EXPECT_EQ(acked, 8000u);
+  EXPECT_LT(rounds, 10);
+}
+
 TEST(MirrorTcp, ARefusalOnlyCountsWithOurNumber)
 {
   World world { {} };

@@ -280,6 +280,17 @@ TEST_F(RangeTest, ADeadlineIsOfOnePieceAlone)
   EXPECT_FALSE(waits->has_value()) << (*waits)->why;
 }
 
+// Helper programs of the daemon would hold the connection, and the server would not see its end.
+TEST_F(RangeTest, NoProgramThatIsStartedHoldsAConnection)
+{
+  const auto before = test::inherited();
+  ask();
+  const kernel::Fd server = accepted();
+  heard(server);
+  ::fcntl(server.get(), F_SETFD, FD_CLOEXEC);
+  EXPECT_EQ(test::inherited(), before);
+}
+
 TEST_F(RangeTest, WhoWaitsForAConnectionThatEndsWithItsAnswerGetsAnother)
 {
   std::vector<std::shared_ptr<std::optional<Fetched>>> asked {};

@@ -91,6 +91,33 @@ TEST(WhyNotReplay, CredentialsWhenAllowedButNeverThoseForOneRequest)
               "the authorization is good for one request only");
 }
 
+TEST(WhyNotReplay, AKeyInAFieldOfTheServersOwnIsACredential)
+{
+  for (const char* field :
+       { "X-Api-Key: k", "Private-Token: t", "Proxy-Authorization: Basic eA==", "Cookie2: a=b", "X-Own: 1" })
+    EXPECT_NE(why(std::string { field } + "\r\n"), "") << field;
+  EXPECT_EQ(why("X-Api-Key: k\r\n"), "the request has a field that may be a credential");
+  EXPECT_EQ(why("X-Api-Key: k\r\nProxy-Authorization: Bearer x\r\n", "GET /f HTTP/1.1", true), "");
+  // A second one is as good for one request as the first.
+  for (const char* once :
+       { "Proxy-Authorization: Digest nonce=1\r\n", "Authorization: Basic eA==\r\nAuthorization: NTLM x\r\n" })
+    EXPECT_EQ(why(once, "GET /f HTTP/1.1", true), "the authorization is good for one request only") << once;
+}
+
+TEST(WhyNotReplay, WhatDownloadersSayOfThemselvesIsNoCredential)
+{
+  for (const char* fields :
+       { "User-Agent: curl/8\r\nAccept: */*\r\n",
+         "user-agent: Wget/1\r\nAccept-Encoding: identity\r\nConnection: Keep-Alive\r\n",
+         "User-Agent: Debian APT-HTTP/1.3\r\nCache-Control: max-age=0\r\nIf-Modified-Since: "
+         "Thu, 19 Nov 2026 12:00:00 GMT\r\n",
+         "User-Agent: Mozilla/5.0\r\nAccept-Language: de\r\nReferer: http://h/\r\nDNT: 1\r\nSec-GPC: 1\r\nPriority: "
+         "u=0\r\nUpgrade-Insecure-Requests: 1\r\nSec-Fetch-Mode: navigate\r\nsec-ch-ua-platform: \"Linux\"\r\n"
+         "Pragma: no-cache\r\nOrigin: http://h\r\nSave-Data: on\r\nDate: Thu, 19 Nov 2026 12:00:00 GMT\r\n",
+         "User-Agent: Lavf/60\r\nIcy-MetaData: 1\r\nRange: bytes=0-\r\n" })
+    EXPECT_EQ(why(fields), "") << fields;
+}
+
 MirrorAnswer compare(std::string_view mirror)
 {
   return same_answer(download("GET /f HTTP/1.1\r\nHost: h\r\n\r\n"), bytes(mirror));

@@ -55,6 +55,14 @@ TEST_F(ReplayTest, PortsOfConnectionsThatAreOverCountUntilTheyAreGivenBack)
       }));
 }
 
+TEST_F(ReplayTest, NoProgramThatIsStartedHoldsAPort)
+{
+  const auto before = test::inherited();
+  replay.prepare(download(1));
+  ASSERT_EQ(replay.stats().connections, 1u);
+  EXPECT_EQ(test::inherited(), before);
+}
+
 TEST_F(ReplayTest, OnlyDownloadsWithAMirrorConnectionTakeRoom)
 {
   Replay way { context, { .cell = "lo", .downloads = 1 } };

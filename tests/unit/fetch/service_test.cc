@@ -203,6 +203,16 @@ protected:
   std::unique_ptr<FetchThread> service {};
 };
 
+TEST_F(ServiceTest, NoProgramThatIsStartedHoldsTheTap)
+{
+  for (const int one : test::inherited())
+  {
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    EXPECT_FALSE(::getsockopt(one, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_PACKET);
+  }
+}
+
 TEST_F(ServiceTest, NothingIsPreparedWhileTheBudgetIsSpent)
 {
   EXPECT_THAT(exchange(), ElementsAre("prepare"));
