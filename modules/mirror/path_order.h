@@ -13,7 +13,9 @@ class PathOrder
 public:
   void arrived(TsClock value)
   {
-    const bool first = overtaken_ < 0;
+    // Of most nothing can be overtaken: the clock has gone half round while the connection was idle (a microsecond's in
+    // 36 minutes), or what came first was damaged.
+    const bool first = overtaken_ < 0 || overtaken_ > most;
     overtaken_ = first ? 0 : overtaken_ - overtaken_ / memory;
     if (!first && value.before(newest_))
       overtaken_ += 1 / memory;
@@ -30,6 +32,7 @@ private:
   // The share of what arrives, as an average over so many segments: two within them are no accident.
   static constexpr float memory = 512;
   static constexpr float share = 1.5f / memory;
+  static constexpr float most = 0.5f;
 
   TsClock newest_ {};
   float overtaken_ = -1; // nothing has arrived yet

@@ -65,6 +65,7 @@ public:
   void acknowledged(Tick now) { acknowledged_at_ = now; }
   // What arrives is not followed: edge() begins anew with the next ACK.
   void lose_place() { known_ = false; }
+  bool has_place() const { return known_; }
 
   // The highest byte that has arrived.
   Seq edge() const { return edge_; }

@@ -120,7 +120,13 @@ bool left_alone(const Sender& sender)
   return sender.kind == SenderKind::rate_based || sender.kind == SenderKind::unresponsive;
 }
 
-void note_holes(const Event& event, Undo::State& state)
+// Without new data for longer is a pause.
+Duration longest_gap(const FlowView& flow)
+{
+  return std::max<Duration>(pause, flow.rtt_smoothed * pause_trips);
+}
+
+void note_holes(const Event& event, const FlowView& flow, Undo::State& state)
 {
   const auto queued = static_cast<float>(state.delay.peak());
   const bool above = state.episode.stage == Stage::repairing;
@@ -129,7 +135,9 @@ void note_holes(const Event& event, Undo::State& state)
   // The frames were lost after what arrived last, and before what showed the holes. Which of them the radio heard is
   // asked at the recovery point: a frame's record may come after the ACK, and a retry may still make it good.
   if (event.damage == nullptr) state.deaf = true;
-  if (state.hole_from == Tick {}) state.hole_from = state.edge_at - radio_slack;
+  // Before a pause they were not sent.
+  if (state.hole_from == Tick {})
+    state.hole_from = std::max(state.edge_at, event.now - longest_gap(flow)) - radio_slack;
   state.hole_span = static_cast<float>(seconds(event.now - state.hole_from));
 }
 
@@ -171,7 +179,7 @@ void begin(const Event& event, const FlowView& flow, Undo::State& state)
   const Tick last = state.hole_from + from_seconds(static_cast<double>(state.hole_span));
   state.hole_from = carried ? std::max(state.hole_from, last - flow.rtt_min - radio_slack) : Tick {};
   state.deaf = carried && state.deaf;
-  if (shown && episode.holes > (carried ? 1u : 0u)) note_holes(event, state);
+  if (shown && episode.holes > (carried ? 1u : 0u)) note_holes(event, flow, state);
 }
 
 // Longer until the first hole is filled means that its retransmission was lost. Without timestamps no round trip is
@@ -320,7 +328,9 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
   if (!state.ack_known) expect_losses(event, flow, state);
   const bool progress = !state.ack_known || segment.ack.after(state.last_ack);
   if (progress) state.last_ack = segment.ack;
-  const bool known = std::exchange(state.ack_known, true);
+  state.ack_known = true;
+  // What has arrived since its place was lost is not known.
+  const bool known = state.steering.has_place();
   const Seq edge = state.steering.edge();
   const bool steered = state.steering.cap() > 0;
   state.steering.acknowledged(segment, flow, state.delay, steering(),
@@ -331,8 +341,7 @@ Plan Undo::acknowledge(const Event& event, const FlowView& flow, State& state)
 
   // An echo from before a pause would give the sender a round-trip sample of that length, and make it wait as
   // long before its next timeout.
-  if (state.episode.stage != Stage::none && state.edge_at != Tick {}
-      && event.now - state.edge_at > std::max(pause, flow.rtt_smoothed * pause_trips))
+  if (state.episode.stage != Stage::none && state.edge_at != Tick {} && event.now - state.edge_at > longest_gap(flow))
     state.stopped = true;
   state.aged = state.aged || too_old(flow, state);
   const bool quiet = state.steering.edge() == edge && state.edge_at != Tick {}
@@ -515,7 +524,7 @@ Plan Undo::follow(const Event& event, const FlowView& flow, State& state, bool p
   }
   const bool first = episode.stage == Stage::open && !episode.chained;
   const Step step = episode.acknowledged(segment, progress, dry, retransmission_timeout(flow), event.now);
-  if (step.holes > 0) note_holes(event, state);
+  if (step.holes > 0) note_holes(event, flow, state);
   if (step.filled && first && event.now - episode.began < from_seconds(seconds(flow.rtt_min) * reordering))
   {
     bump(state.reordered);

@@ -139,6 +139,19 @@ TEST(MirrorPathOrder, TakesNoAccidentForAHabit)
   EXPECT_TRUE(order.reorders());
 }
 
+// A connection was idle for 40 minutes, the server's clock ticks in microseconds: what comes looks older than what
+// came. Or the first copy of all was a damaged one.
+TEST(MirrorPathOrder, AClockThatHasGoneHalfRoundIsFollowedAgain)
+{
+  PathOrder order {};
+  order.arrived({ 1000 });
+  const TsClock later = TsClock { 1000 } + 2'400'000'000u;
+  for (std::uint32_t i = 0; i < 500; ++i)
+    order.arrived(later + i);
+  EXPECT_EQ(order.newest(), later + 499);
+  EXPECT_FALSE(order.reorders());
+}
+
 TEST(MirrorPathOrder, ForgetsAndKnowsWhereTheClockWraps)
 {
   PathOrder order {};

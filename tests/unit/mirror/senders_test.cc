@@ -38,7 +38,7 @@ struct Lossy
     segment.ack = { number };
     segment.timestamps = Timestamps { { 1 }, { echo } };
     if (right > 0) segment.sack_blocks[segment.sack_count++] = { { left }, { right } };
-    const Event event { .now = now, .segment = &segment, .queued = true, .links = &links };
+    const Event event { .now = now, .segment = &segment, .queued = true, .links = &links, .damage = radio };
     Plan plan = undo.decide(event, flow, state);
     flow.rcv_nxt = segment.ack;
     if (plan.verdict == Verdict::pass)
@@ -83,6 +83,7 @@ struct Lossy
   Undo::State state {};
   FlowView flow {};
   LinkStates links {};
+  const DamageLog* radio = nullptr;
   Tick now { 1s };
   std::uint32_t clock = 50'000;
 };
@@ -121,6 +122,37 @@ TEST(MirrorLongDownloads, WhatWentByMeanwhileIsNotTakenForOld)
   lossy.flow.delivery_rate = 0;
   EXPECT_EQ(lossy.episode(number + 10'000).edit.ts_echo, TsClock { 139 });
   EXPECT_EQ(lossy.state.steering.edge(), Seq { number + 12'896 });
+}
+
+// Nor for arrived without a loss: the gap between two numbers may even be negative.
+TEST(MirrorLongDownloads, WhatWentByMeanwhileIsNoEvidenceOfThePolicer)
+{
+  for (const bool left_alone : { false, true })
+  {
+    Lossy lossy { SenderKind::loss_based };
+    lossy.episode();
+    LoadWatch& load = lossy.state.load;
+    for (int i = 0; i < 12; ++i)
+    {
+      load.arrived(100, lossy.now);
+      load.lost();
+    }
+    load.answered(lossy.now);
+    load.arrived(3000, lossy.now);
+    load.lost();
+    ASSERT_TRUE(load.tells());
+    std::uint32_t number = 20'000;
+    if (left_alone)
+      lossy.flow.sender.kind = SenderKind::rate_based; // by mistake
+    else
+      lossy.flow.delivery_rate = 1e9;
+    for (int i = 0; i < 300; ++i)
+      lossy.ack(number += left_alone ? 1448 : 10'000'000, 160);
+    lossy.flow.sender.kind = SenderKind::loss_based;
+    lossy.flow.delivery_rate = 0;
+    lossy.ack(number + 1448, 160);
+    EXPECT_TRUE(load.tells()) << left_alone;
+  }
 }
 
 // Four gigabytes are no bytes to a count of 32 bits, of which one lost segment would be a large share.
@@ -170,6 +202,28 @@ TEST(MirrorSenders, AFastDownloadIsYoungUntilItsClockCanBeKnown)
   const Plan plan = lossy.episode();
   EXPECT_EQ(plan.why, "mirror: hidden, young flow");
   EXPECT_TRUE(plan.edit.ts_echo);
+}
+
+// What the radio heard while the connection was idle, or before anything was known of it, tells nothing of a hole that
+// is shown now.
+TEST(MirrorSenders, AFrameDamagedBeforeAPauseIsNotTheOneThatIsMissing)
+{
+  for (const bool seen_before : { true, false })
+    for (const Duration ago : { Duration { 5s }, Duration { 10ms } })
+    {
+      Lossy lossy { SenderKind::loss_based };
+      lossy.flow.bytes_delivered = 3'000'000;
+      lossy.now = Tick { 100s };
+      if (seen_before) lossy.ack(10'000, 100);
+      lossy.now += 10s;
+      DamageLog heard { .listening = true };
+      heard.add(lossy.now - ago);
+      lossy.radio = &heard;
+      lossy.ack(10'000, 100, 11'448, 12'896);
+      EXPECT_EQ(lossy.ack(12'896, 140).why,
+                ago > 1s ? "mirror: kept, no damaged frame heard" : "mirror: hidden, damaged frames heard")
+          << seen_before;
+    }
 }
 
 TEST(MirrorSenders, WhenTheKindIsKnownTheCapEnds)
