@@ -47,7 +47,12 @@ void Subflows::account(const Event& event, const FlowView& flow, State& state)
     ++connection.flows[at(flow.link)];
     if (flow.mptcp_version) connection.version = flow.mptcp_version;
   }
-  if (event.kind == EventKind::segment) connections_[state.token].passed[at(state.link)] = event.now;
+  if (event.kind == EventKind::segment)
+  {
+    const bool ends = event.segment->has(tcp_flag::fin | tcp_flag::rst);
+    if (ends || !state.over) connections_[state.token].passed[at(state.link)] = ends ? Tick::min() : event.now;
+    state.over = state.over || ends;
+  }
   path.delivered += flow.bytes_delivered - state.counted;
   state.counted = flow.bytes_delivered;
   if (flow.rtt_smoothed > Duration {})

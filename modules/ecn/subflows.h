@@ -39,6 +39,7 @@ struct State
 
   Subflows* owner = nullptr; // set with the first event of an MPTCP subflow
   Link link = Link::other;
+  bool over = false; // closed or reset; such a flow is known for a few seconds more
   std::uint32_t token = 0;
   std::uint64_t counted = 0; // bytes_delivered that the path knows of
 };
@@ -68,7 +69,8 @@ private:
   {
     std::array<std::uint16_t, link_count> flows {};
     std::optional<std::uint8_t> version {};
-    std::array<Tick, link_count> passed {}; // when a segment of it went by each link last
+    // When a segment of it went by each link last; nothing once a subflow there was closed, until another one has.
+    std::array<Tick, link_count> passed {};
   };
 
   template <class Good>

@@ -89,13 +89,13 @@ public:
   bool backup(Link link) const { return requested(RequestKind::mptcp_backup, link) > 0; }
   double marks(Link link) const { return requested(RequestKind::ce_rate, link); }
 
-  void give(Subflow& one, EventKind kind)
+  void give(Subflow& one, EventKind kind, std::uint16_t more_flags = 0)
   {
     Segment segment;
     segment.direction = Direction::ingress;
     segment.link = one.view.link;
     segment.payload_length = 1400;
-    segment.flags = tcp_flag::ack;
+    segment.flags = tcp_flag::ack | more_flags;
     const Event event {
       .kind = kind, .now = now, .segment = kind == EventKind::segment ? &segment : nullptr, .links = &links, .seed = 1
     };
@@ -786,6 +786,36 @@ TEST(ecn, a_dead_link_keeps_its_endpoint_until_connections_go_on_by_another)
   EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, wifi_link(1)), 1) << "nothing has passed by the other one yet";
   s.run(1);
   EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, wifi_link(1)), 0);
+}
+
+// What was closed a moment ago is known for a while.
+TEST(ecn, a_dead_link_keeps_its_endpoint_when_the_other_subflow_has_been_closed)
+{
+  for (const std::uint16_t flag : { tcp_flag::fin, tcp_flag::rst })
+  {
+    OnTwoLinks s;
+    s.give(*s.flows[1], EventKind::segment, flag);
+    s.give(*s.flows[1], EventKind::segment); // the last ACK
+    s.links[static_cast<std::size_t>(Link::wifi)].up = false;
+    s.give(*s.flows[0], EventKind::link);
+    s.give(*s.flows[1], EventKind::link);
+    EXPECT_EQ(s.requested(RequestKind::mptcp_endpoint, Link::wifi), 1) << "its last subflow would go";
+  }
+}
+
+// A flow whose address goes hears of it as if its link was down, and nobody speaks in its name: what is asked for then
+// is not carried out.
+TEST(ecn, what_a_flow_without_its_address_asks_for_is_asked_for_again)
+{
+  OneAir s { 1 };
+  s.run(10);
+  ASSERT_TRUE(s.backup(Link::wifi));
+  s.links[static_cast<std::size_t>(wifi_link(1))] = {};
+  const auto carried_out = s.requests;
+  s.give(*s.flows[1], EventKind::link);
+  s.requests = carried_out;
+  s.give(*s.flows[0], EventKind::link);
+  EXPECT_FALSE(s.backup(Link::wifi)) << "the other one is gone";
 }
 
 TEST(ecn, the_last_link_keeps_its_endpoint)
