@@ -118,7 +118,9 @@ Plan ValidatedPath::decide(const Event& event, const FlowView& flow, State& stat
   case EventKind::alarm:
     return alarm(event, flow, state);
   case EventKind::link:
-    if (state.phase != Phase::by_wifi && !usable(Link::cell, *event.links, flow))
+    // What is owed is not said while nobody would hear it: the alarm says it once the flow's own link is back.
+    if (state.phase != Phase::by_wifi && !usable(Link::cell, *event.links, flow)
+        && (*event.links)[static_cast<std::size_t>(flow.link)].up)
       return return_to_wifi(event, flow, state, from_seconds(knobs.retry_first), "offload: cellular link lost", true);
     return {};
   case EventKind::switched_off:
@@ -374,6 +376,8 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
   const Segment& segment = *event.segment;
   if (!segment.timestamps) return {};
   if (budget_spent(event)) return return_to_wifi(event, flow, state, 60s, "offload: cellular budget spent", false);
+  if (!usable(Link::cell, *event.links, flow))
+    return return_to_wifi(event, flow, state, from_seconds(knobs.retry_first), "offload: cellular link lost", false);
   if (firewalls_fall_behind(flow, true))
     return return_to_wifi(event, flow, state, 500ms, "offload: short receive window", false);
   if (state.on_word)

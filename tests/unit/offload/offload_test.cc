@@ -751,6 +751,27 @@ TEST(OffloadAway, ALostLinkIsAnsweredAtOnceByWifi)
   EXPECT_EQ(s.phase(), Phase::by_wifi);
 }
 
+// Everything is gone for a while, as in a suspended laptop: what is said then is said to nobody.
+TEST(OffloadAway, WhatIsOwedWhenBothLinksGoIsSaidOnceTheyAreBack)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path validated"));
+  s.steps(200);
+  const LinkStates both = s.fixture.links;
+  for (const Link link : { Link::wifi, Link::cell })
+    s.fixture.links[static_cast<std::size_t>(link)] = {};
+  s.fixture.chain.links(s.fixture.links, s.fixture.now(), [](const Address&) { return Link::other; });
+  s.wait(ms(3000));
+  const std::size_t before = s.left.size();
+  s.fixture.links = both;
+  s.fixture.chain.links(s.fixture.links, s.fixture.now(), [](const Address&) { return Link::wifi; });
+  s.wait(ms(1));
+  ASSERT_EQ(s.left.size(), before + 1);
+  EXPECT_EQ(s.left.back().by, Link::wifi);
+  EXPECT_EQ(s.left.back().ack, s.acked);
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
+}
+
 TEST(OffloadAway, ASpentBudgetBringsTheFlowHome)
 {
   constexpr std::uint64_t budget = 8000; // the daemon's: budget.cell_bytes
