@@ -111,9 +111,10 @@ TEST(WhyNotReplay, WhatDownloadersSayOfThemselvesIsNoCredential)
          "user-agent: Wget/1\r\nAccept-Encoding: identity\r\nConnection: Keep-Alive\r\n",
          "User-Agent: Debian APT-HTTP/1.3\r\nCache-Control: max-age=0\r\nIf-Modified-Since: "
          "Thu, 19 Nov 2026 12:00:00 GMT\r\n",
-         "User-Agent: Mozilla/5.0\r\nAccept-Language: de\r\nReferer: http://h/\r\nDNT: 1\r\nSec-GPC: 1\r\nPriority: "
+         "User-Agent: Mozilla/5.0\r\nAccept-Language: de\r\nReferer: http://example.org/\r\nDNT: 1\r\nSec-GPC: "
+         "1\r\nPriority: "
          "u=0\r\nUpgrade-Insecure-Requests: 1\r\nSec-Fetch-Mode: navigate\r\nsec-ch-ua-platform: \"Linux\"\r\n"
-         "Pragma: no-cache\r\nOrigin: http://h\r\nSave-Data: on\r\nDate: Thu, 19 Nov 2026 12:00:00 GMT\r\n",
+         "Pragma: no-cache\r\nOrigin: null\r\nSave-Data: on\r\nDate: Thu, 19 Nov 2026 12:00:00 GMT\r\n",
          "User-Agent: Lavf/60\r\nIcy-MetaData: 1\r\nRange: bytes=0-\r\n" })
     EXPECT_EQ(why(fields), "") << fields;
 }
