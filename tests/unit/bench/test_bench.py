@@ -344,6 +344,9 @@ def test_table_and_page_name_medians_failures_and_missed_goals() -> None:
     page = report.as_page(bench, cases, runs, verdicts, header(), True)
     assert "Below 8 pairs there is none" in page
     assert "with uncommitted changes" in page and "interrupted" in page and "the air went away" in page and "stretch=16" in page
+    assert "Medians of 3 paired rounds" in page
+    first = [run for run in runs if run.seed == runs[0].seed]
+    assert "Medians of 1 paired rounds" in report.as_page(bench, cases, first, verdicts, header(), True), "as many as were had, not as were asked for"
 
 
 def test_a_heading_names_only_the_arms_that_were_measured() -> None:

@@ -74,7 +74,9 @@ def _as_words(value: Any) -> Any:
 def as_page(bench: Bench, cases: Sequence[Case], runs: Sequence[Run], verdicts: Sequence[Verdict], header: Mapping[str, Any],
             interrupted: bool) -> str:
     """A page of docs/results: header, tables, failed runs. Only what was measured."""
-    counts = sorted({case.seeds for case in cases})
+    # Of an interrupted bench those that were had.
+    had = {case.name: {run.seed for run in runs if run.case == case.name} for case in cases}
+    counts = sorted({min(case.seeds, len(had[case.name])) if interrupted and had[case.name] else case.seeds for case in cases})
     rounds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     parts = [f"# {bench.name}", bench.summary, "\n".join(f"- {line}" for line in table.header_lines(header)),
              table.folded(table.knob_lines(header)),
