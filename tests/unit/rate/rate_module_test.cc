@@ -278,11 +278,11 @@ TEST(rate_module, uploads_by_cellular_go_as_fast_as_r0_takes)
   }
 }
 
-TEST(rate_module, uploads_by_cellular_are_as_fast_as_they_like_once_nothing_is_promised)
+// An upload of which Wi-Fi carries 3 Mb/s, and cellular the rest of what is promised.
+std::pair<Fixture::Sub&, Fixture::Sub&> uploads_by_both(Fixture& f, double promised)
 {
-  Fixture f;
   f.obeys = true;
-  f.module.set("r0_up", 6e6);
+  f.module.set("r0_up", promised);
   Fixture::Sub& wifi = f.add(Link::wifi, 0);
   Fixture::Sub& cell = f.add(Link::cell, 0);
   wifi.view.snd_una = cell.view.snd_una = { 1000 };
@@ -290,6 +290,13 @@ TEST(rate_module, uploads_by_cellular_are_as_fast_as_they_like_once_nothing_is_p
   f.run(5);
   wifi.up = 3e6;
   f.run(5);
+  return { wifi, cell };
+}
+
+TEST(rate_module, uploads_by_cellular_are_as_fast_as_they_like_once_nothing_is_promised)
+{
+  Fixture f;
+  const auto [wifi, cell] = uploads_by_both(f, 6e6);
   ASSERT_TRUE(cell.pace);
   f.module.set("r0_up", 0);
   f.run(0.1);
@@ -300,15 +307,7 @@ TEST(rate_module, uploads_by_cellular_are_as_fast_as_they_like_once_nothing_is_p
 TEST(rate_module, uploads_of_which_nothing_is_promised_any_more_keep_no_dead_wifi)
 {
   Fixture f;
-  f.obeys = true;
-  f.module.set("r0_up", 8e6);
-  Fixture::Sub& wifi = f.add(Link::wifi, 0);
-  Fixture::Sub& cell = f.add(Link::cell, 0);
-  wifi.view.snd_una = cell.view.snd_una = { 1000 };
-  wifi.up = cell.up = 10e6;
-  f.run(5);
-  wifi.up = 3e6;
-  f.run(5);
+  const auto [wifi, cell] = uploads_by_both(f, 8e6);
   ASSERT_FALSE(f.backup);
   f.module.set("r0_up", 0);
   wifi.up = cell.up = 0;
