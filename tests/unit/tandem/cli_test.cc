@@ -647,24 +647,6 @@ TEST_F(CliTest, options_that_bash_offers_are_those_of_the_command)
   }
 }
 
-// NetworkManager's dispatcher reads which card is meant from what the program itself prints.
-TEST_F(CliTest, the_dispatcher_script_knows_the_card_by_the_status)
-{
-  const auto take_down = [&](const std::string& interface)
-  {
-    std::filesystem::create_directories(directory / "net" / interface / "phy80211");
-    const std::string programs = std::filesystem::path { TANDEM_PROGRAM }.parent_path();
-    return test::run("sed 's|/sys/class/net/|" + directory.string()
-                     + "/net/|' " TANDEM_SOURCE "/packaging/networkmanager/50-tandem | TANDEM_SOCKET="
-                     + (directory / "control.sock").string() + " PATH=" + programs + ":/usr/bin:/bin sh -s "
-                     + interface + " pre-down");
-  };
-  EXPECT_EQ(take_down("wlan1").code, 0);
-  EXPECT_THAT(backend.calls(), IsEmpty());
-  EXPECT_EQ(take_down("wlan0").code, 0);
-  EXPECT_THAT(backend.calls(), ElementsAre("announce risk for 2.000000"));
-}
-
 // On a terminal of its own.
 class Terminal
 {
