@@ -100,6 +100,13 @@ struct Event
   const DamageLog* damage = nullptr;    // of the Wi-Fi link; null without a radio that listens
 };
 
+// Whether the flow hears that its link is down. It may be its address alone that is gone: nobody speaks in its name
+// then, so that of the plan the wake alone counts, and what it asks of links is not carried out.
+constexpr bool hears_of_loss(const Event& event, const FlowView& flow)
+{
+  return event.kind == EventKind::link && !(*event.links)[static_cast<std::size_t>(flow.link)].up;
+}
+
 // One line of what a module knows about a flow, for `tandem flows`.
 class Facts
 {

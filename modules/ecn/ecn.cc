@@ -272,8 +272,7 @@ Plan Ecn::decide(const Event& event, const FlowView& flow, State& state)
   }
   if (!flow.mptcp || flow.mptcp_token == 0) return {};
   subflows_.account(event, flow, state);
-  // Where its address is gone nothing is requested in its name: the next event of another flow does it.
-  if (event.kind == EventKind::link && !event.links->at(at(flow.link)).up) return {};
+  if (hears_of_loss(event, flow)) return {}; // the next event of another flow requests it
   if (event.now < next_ && event.kind != EventKind::link && event.kind != EventKind::radio)
     return wake_ <= event.now ? plan(event) : Plan {};
   tick(event);

@@ -119,8 +119,7 @@ Plan ValidatedPath::decide(const Event& event, const FlowView& flow, State& stat
     return alarm(event, flow, state);
   case EventKind::link:
     // What is owed is not said while nobody would hear it: the alarm says it once the flow's own link is back.
-    if (state.phase != Phase::by_wifi && !usable(Link::cell, *event.links, flow)
-        && (*event.links)[static_cast<std::size_t>(flow.link)].up)
+    if (state.phase != Phase::by_wifi && !usable(Link::cell, *event.links, flow) && !hears_of_loss(event, flow))
       return return_to_wifi(event, flow, state, from_seconds(knobs.retry_first), "offload: cellular link lost", true);
     return {};
   case EventKind::switched_off:

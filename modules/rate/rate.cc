@@ -54,13 +54,6 @@ bool without_limit(const LinkState& cell)
   return cell.bytes_left > std::numeric_limits<std::uint64_t>::max() / 2;
 }
 
-// Of a flow whose address has gone, which hears that its link is down, the chain takes a time and nothing else
-// (Chain::tell_of_loss): what is asked of links with this event may not be heard.
-bool may_be_lost(const Event& event, const FlowView& flow)
-{
-  return event.kind == EventKind::link && !of(*event.links, flow.link).up;
-}
-
 } // namespace
 
 std::string_view RatePolicy::summary() const
@@ -355,7 +348,7 @@ Plan RatePolicy::keep(const Event& event, const FlowView& flow)
   if (told_ && told_at_ + tell_every > event.now && same) return plan;
   if (away && !told_away_) why = "rate: Wi-Fi is gone, cellular carries what was under way there";
   tell(event.now, away, plan);
-  if (may_be_lost(event, flow)) told_at_ = {};
+  if (hears_of_loss(event, flow)) told_at_ = {};
   plan.why = why;
   return plan;
 }
@@ -364,7 +357,7 @@ Plan RatePolicy::keep(const Event& event, const FlowView& flow)
 Plan RatePolicy::say_again(const Event& event, const FlowView& flow)
 {
   const bool heard = !told_ || told_at_ != Tick {};
-  if (heard || of(*event.links, Link::wifi).up || may_be_lost(event, flow)) return {};
+  if (heard || of(*event.links, Link::wifi).up || hears_of_loss(event, flow)) return {};
   Plan plan { .why = difference_.why() };
   tell(event.now, told_away_, plan);
   return plan;
@@ -399,7 +392,7 @@ Plan RatePolicy::take_back()
 void RatePolicy::ask_for_roam(const Event& event, const FlowView& flow, Plan& plan)
 {
   const Tick now = event.now;
-  if (may_be_lost(event, flow)) return;
+  if (hears_of_loss(event, flow)) return;
   const bool wanted = knobs_.roam != 0 && roam_.now();
   if (!plan.why.empty() || !plan.request.empty() || (!wanted && !roam_told_)) return;
   if (wanted && roam_told_ && now < roam_told_at_ + tell_every) return;
@@ -416,7 +409,7 @@ Plan RatePolicy::decide_plain(const Event& event, const FlowView& flow, State& s
 {
   if (faster_than_wifi(flow, *event.links)) return { .quiet = event.now + look_again };
   Plan plan = bound(event, flow, state);
-  const bool up = of(*event.links, Link::wifi).up && !may_be_lost(event, flow);
+  const bool up = of(*event.links, Link::wifi).up && !hears_of_loss(event, flow);
   if (!told_ || !up || (event.kind != EventKind::link && event.kind != EventKind::alarm)) return plan;
   return promises() ? keep(event, flow) : take_back();
 }
@@ -428,7 +421,7 @@ Plan RatePolicy::decide_flow(const Event& event, const FlowView& flow, State& st
   if (!promises())
   {
     state.subflow.pass_over(flow);
-    return may_be_lost(event, flow) ? Plan {} : take_back();
+    return hears_of_loss(event, flow) ? Plan {} : take_back();
   }
   state.subflow.account(flow, event.now, state.upload.queue(), subflows_);
   return keep(event, flow);
