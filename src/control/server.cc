@@ -145,12 +145,12 @@ private:
 
   void answer(const std::shared_ptr<const Message>& message)
   {
-    const auto work = [&router = sessions_.router, message, peer = peer_]
-    { return router.answer(request_of(*message, peer)); };
+    const Request request = request_of(*message, peer_); // which points into the message
+    const auto work = [&router = sessions_.router, message, request] { return router.answer(request); };
     const auto take = [self = shared_from_this(), message](Answer found) {
       self->write(std::move(found), message->version(), message->keep_alive(), message->method() == http::verb::head);
     };
-    Router::takes_long(request_of(*message, peer_)) ? sessions_.aside(work, take) : take(work());
+    Router::takes_long(request) ? sessions_.aside(work, take) : take(work());
   }
 
   void write(Answer answer, unsigned version = 11, bool keep_alive = false, bool head_only = false)
