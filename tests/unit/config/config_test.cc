@@ -496,6 +496,9 @@ TEST(Config, characters_beyond_ascii_belong_into_quotes_and_comments)
   EXPECT_THAT(complaints("[links]\nwifi = x\"\xc3\xa4\n"), at(2));
   EXPECT_THAT(complaints("x = \"\"\"a\"\"\"\"\"\n\xc3\xa4 = 1"), at(2));
   EXPECT_THAT(complaints("x = \"\\\xc3\xa4\"\n"), at(1));
+  EXPECT_THAT(complaints("x = \"\"\"\\\n  \xc3\xa4\"\"\""),
+              ElementsAre(testing::StartsWith("t.toml:1: x: no such section")))
+      << "a line that goes on is TOML";
   EXPECT_THAT(complaints("\xef\xbb\xbf# \xc3\xa4 \"\n[recorder] # it's\ndirectory = \"/\xc3\xa4\\\"\" # \xc3\xa4\n"
                          "[daemon]\nsocket_group = '\xc3\xa4\\'\n[modules.m]\nk = \"\\t\xc3\xa4\"\n"),
               IsEmpty());

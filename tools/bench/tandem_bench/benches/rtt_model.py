@@ -87,11 +87,10 @@ class RttModel(Bench):
             return cases
         try:
             seconds = float(text)
-            allowed = 10 <= seconds <= LONGEST
+            if not 10 <= seconds <= LONGEST:
+                raise ValueError
         except ValueError:
-            allowed = False
-        if not allowed:
-            raise BadInput(f"--set seconds={text}: allowed: {self.settings['seconds']}")
+            raise BadInput(f"--set seconds={text}: allowed: {self.settings['seconds']}") from None
         return [replace(case, parameters={**case.parameters, "seconds": seconds}) for case in cases]
 
     def estimate(self, case: Case, arm: Arm, quick: bool) -> float:
