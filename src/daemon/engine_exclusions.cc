@@ -42,9 +42,9 @@ Config Engine::with_saved(Config config, const SavedExclusions& saved) const
 // Into the file first: then "saved" means on the disk, and nothing has changed when it cannot be.
 void Engine::take_exclusions(SavedExclusions fresh)
 {
-  if (!exclusions_file_.save(fresh))
+  const auto put = [&] { loop_->ask([&] { loop_->exclude(with_saved(layers_.merged(), fresh).exclude); }); };
+  if (!exclusions_file_.save(fresh, saved_exclusions_, put))
     throw Refused { Refused::Kind::conflict, "nothing has changed: " + exclusions_file_.problem() };
-  loop_->ask([&] { loop_->exclude(with_saved(layers_.merged(), fresh).exclude); });
   saved_exclusions_ = std::move(fresh);
 }
 

@@ -33,6 +33,22 @@ public:
   }
   // False: problem() says why, and what was in the file before is there still.
   bool save(const Value& value) { return kept_.save(Format::text(value)); }
+  // Likewise, and then puts it into force, which may throw: then `before` is there again.
+  template <class Put>
+  bool save(const Value& value, const Value& before, Put put)
+  {
+    if (!save(value)) return false;
+    try
+    {
+      put();
+    }
+    catch (...)
+    {
+      static_cast<void>(save(before));
+      throw;
+    }
+    return true;
+  }
 
   const std::filesystem::path& path() const { return path_; }
   // Of the latest call that had one; empty: all is well.

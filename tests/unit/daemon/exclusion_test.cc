@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <stdexcept>
 #include <string>
 
 namespace tandem::daemon
@@ -190,6 +191,23 @@ TEST(SavedExclusions, AreOnDiskAsTheyWere)
   ExclusionsFile torn { directory };
   EXPECT_THAT(torn.load(), IsEmpty());
   EXPECT_THAT(torn.problem(), HasSubstr("Tandem runs without saved exclusions"));
+}
+
+// The packet thread is busy, and whoever asked reads that nothing was changed.
+TEST(SavedExclusions, AreAsTheyWereWhenNewOnesDoNotComeIntoForce)
+{
+  std::string directory = testing::TempDir() + "exclusions-XXXXXX";
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  ExclusionsFile file { directory };
+  const SavedExclusions before { { { Kind::to, "203.0.113.0/24" }, 1 } };
+  SavedExclusions fresh = before;
+  fresh.emplace(Exclusion { Kind::to, "198.51.100.0/24" }, 1);
+  ASSERT_TRUE(file.save(before)) << file.problem();
+  EXPECT_THROW(file.save(fresh, before, [] { throw std::runtime_error { "busy" }; }), std::runtime_error);
+  EXPECT_EQ(ExclusionsFile { directory }.load(), before);
+  SavedExclusions in_force {};
+  EXPECT_TRUE(file.save(fresh, before, [&] { in_force = fresh; }));
+  EXPECT_EQ(ExclusionsFile { directory }.load(), in_force);
 }
 
 } // namespace
