@@ -236,6 +236,7 @@ void Associator::join(const Mac& ap)
     chooser_.failed(ap, now, problem);
     supplicant_.release(name);
     card_.remove(name);
+    if (made_.empty()) arp_.restore();
     return;
   }
   say_(false, name + " associates with " + feeder::text(ap));
@@ -319,7 +320,11 @@ void Associator::follow_address(const std::string& name, Made& made, std::string
         end = "the address " + fresh.address + " that it was given cannot be used: " + against;
         return;
       }
-      const std::string problem = kernel::give_address(static_cast<int>(if_nametoindex(name.c_str())), fresh);
+      const int ifindex = static_cast<int>(if_nametoindex(name.c_str()));
+      // The server may give it to somebody else now. First: with the first address of a network the others go.
+      if (made.lease && (made.lease->address != fresh.address || made.lease->prefix != fresh.prefix))
+        kernel::take_address(ifindex, *made.lease);
+      const std::string problem = kernel::give_address(ifindex, fresh);
       if (!problem.empty())
       {
         end = "its address " + fresh.address + " cannot be set: " + problem;

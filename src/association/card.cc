@@ -149,7 +149,14 @@ std::vector<std::string> Card::made()
 std::string Card::make(const View& beside, unsigned number)
 {
   const std::string name = own_prefix + std::to_string(number);
-  if (if_nametoindex(name.c_str()) != 0) return name + " is there already, and is not Tandem's; remove or rename it";
+  if (const std::uint32_t there = if_nametoindex(name.c_str()); there != 0)
+  {
+    const auto left = left_.find(name);
+    if (left == left_.end() || left->second != there)
+      return name + " is there already, and is not Tandem's; remove or rename it";
+    if (const int error = take_away(name); error != 0)
+      return nl80211::Socket::explain("removing the virtual station " + name + " of before", error);
+  }
   if (!open()) return problem_;
   const Mac mac = address_of(beside.mac, number);
   const int error = socket_.ask(
@@ -165,15 +172,18 @@ std::string Card::make(const View& beside, unsigned number)
   return error == 0 ? std::string {} : nl80211::Socket::explain("making the virtual station " + name, error);
 }
 
-void Card::remove(const std::string& name)
+int Card::take_away(const std::string& name)
 {
+  left_.erase(name);
   const std::uint32_t ifindex = if_nametoindex(name.c_str());
-  if (ifindex == 0) return;
+  if (ifindex == 0) return 0;
   std::optional<nl80211::Interface> known {};
-  static_cast<void>(ask(NL80211_CMD_GET_INTERFACE, false, ifindex,
-                        [&](std::span<const std::byte> bytes) { known = nl80211::decode_interface(bytes); }));
-  if (known && known->type == NL80211_IFTYPE_STATION)
-    static_cast<void>(ask(NL80211_CMD_DEL_INTERFACE, false, ifindex, nullptr));
+  int error = ask(NL80211_CMD_GET_INTERFACE, false, ifindex,
+                  [&](std::span<const std::byte> bytes) { known = nl80211::decode_interface(bytes); });
+  if (error == ENODEV || (error == 0 && !(known && known->type == NL80211_IFTYPE_STATION))) return 0;
+  if (error == 0) error = ask(NL80211_CMD_DEL_INTERFACE, false, ifindex, nullptr);
+  if (error != 0) left_[name] = ifindex;
+  return error;
 }
 
 } // namespace tandem::association

@@ -5,6 +5,7 @@
 #include "src/feeder/sources/nl80211_socket.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,16 +46,18 @@ public:
   std::vector<std::string> made();
   // A virtual station beside the interface, with a hardware address of its own. Empty when it worked; else the reason.
   std::string make(const View& beside, unsigned number);
-  // Nothing happens when it is not there, or is no station.
-  void remove(const std::string& name);
+  // Nothing happens when it is not there, or is no station. Where it cannot be removed make() tries again.
+  void remove(const std::string& name) { static_cast<void>(take_away(name)); }
 
 private:
   bool open();
+  int take_away(const std::string& name);                                    // 0 or an errno
   int ask_station(std::uint32_t ifindex, std::optional<Association>& found); // 0 or an errno
   int ask(std::uint8_t command, bool dump, std::uint32_t ifindex, const feeder::nl80211::Socket::Take& take);
 
   feeder::nl80211::Socket socket_ {};
   std::string problem_ {};
+  std::map<std::string, std::uint32_t> left_ {}; // stations that could not be removed, and their interfaces' numbers
 };
 
 } // namespace tandem::association
