@@ -377,6 +377,9 @@ Plan ValidatedPath::while_by_cell(const Event& event, const FlowView& flow, Stat
   if (budget_spent(event)) return return_to_wifi(event, flow, state, 60s, "offload: cellular budget spent", false);
   if (!usable(Link::cell, *event.links, flow))
     return return_to_wifi(event, flow, state, from_seconds(knobs.retry_first), "offload: cellular link lost", false);
+  // Another module was faster, or packets passed beside the queue: no echo tells by which way an ACK came.
+  if (flow.ts_reserved.what != TsReservation::What::odd)
+    return return_to_wifi(event, flow, state, 100ms, "offload: TSval not free for ACKs by cellular", false);
   if (firewalls_fall_behind(flow, true))
     return return_to_wifi(event, flow, state, 500ms, "offload: short receive window", false);
   if (state.on_word)

@@ -45,8 +45,6 @@ Tick ValidatedPath::first_echo_due(const FlowView& flow, const State& state)
 // Why an ACK must not leave that way.
 std::optional<Plan> ValidatedPath::leave_on_word(const Event& event, const FlowView& flow, State& state)
 {
-  if (flow.ts_reserved.what != TsReservation::What::odd)
-    return return_to_wifi(event, flow, state, 100ms, "offload: TSval not free for a known path", false);
   // Not the two bytes either may be left out then that keep the answer of an unknown NAT before the window.
   if (!PathValidation::may_lag(flow))
     return return_to_wifi(event, flow, state, 100ms, "offload: a loss before the first echo", false);

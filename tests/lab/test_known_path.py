@@ -15,7 +15,7 @@ from test_recorded import WHOLE, check
 REMEMBERS = {"evidence": {"paths": True}}
 ON_WORD = "offload: path known from another flow"
 # Each lets the flow go by the word once more, as nothing was learnt of the path (docs/decisions/0033).
-NOTHING_LEARNT = ("offload: a loss before the first echo", "offload: TSval not free for a known path")
+NOTHING_LEARNT = ("offload: a loss before the first echo", "offload: TSval not free for ACKs by cellular")
 NO_ECHO = "offload: no echo on a path known from another flow"
 PROBE = "offload: probe begins"
 NOT_VALIDATED = "offload: path not validated (filtered, NAT or too slow)"

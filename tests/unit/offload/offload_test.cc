@@ -772,6 +772,23 @@ TEST(OffloadAway, WhatIsOwedWhenBothLinksGoIsSaidOnceTheyAreBack)
   EXPECT_EQ(s.phase(), Phase::by_wifi);
 }
 
+// Packets passed beside the queue, so that echoes prove nothing of the path any more: nor that it has failed.
+TEST(OffloadAway, WithoutItsTsvalsNoPathIsDoubted)
+{
+  Session s {};
+  ASSERT_TRUE(s.until("offload: path validated"));
+  s.steps(200);
+  s.fixture.actions.paths.clear();
+  s.fixture.chain.queue_resumed();
+  EXPECT_TRUE(s.step().edit.empty());
+  EXPECT_EQ(s.phase(), Phase::by_wifi);
+  s.steps(300);
+  EXPECT_EQ(s.fixture.count("offload: path validation lost"), 0u);
+  for (const auto& one : s.fixture.actions.paths)
+    EXPECT_NE(one.path.is, CellPath::Is::doubted);
+  EXPECT_EQ(s.phase(), Phase::by_cell) << "validated again";
+}
+
 TEST(OffloadAway, ASpentBudgetBringsTheFlowHome)
 {
   constexpr std::uint64_t budget = 8000; // the daemon's: budget.cell_bytes
