@@ -13,7 +13,7 @@ from conftest import Guest
 
 RADIOS = ("none", "nl80211,monitor")
 LONGEST_MS = 5000  # an emulated machine that others slow down; the measured figures are printed
-MODULES = ["nfnetlink_queue", "nft_queue", "nf_tables", "veth", "sch_netem"]
+MODULES = ["nfnetlink_queue", "nft_queue", "nf_tables", "veth", "sch_netem", "ccm", "cmac", "aes_generic"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,20 @@ def test_a_deauthentication_is_a_blackout_at_once(measured: Measured, radio: str
     heard = measured.of(radio, "ended")[0]["status"]["links"]["wifi"]["blackout"]["deauthentications"]
     print(f"{radio}: {heard} deauthentications heard")
     assert "monitor" in radio or heard == 0
+
+
+def test_a_forged_deauthentication_counts_where_the_kernel_believes_it(measured: Measured) -> None:
+    """Without protected management frames it is as good as the access point's own: the attack is one."""
+    (one,) = measured.of("nl80211,monitor", "forged")
+    assert one["told"] and set(one["causes"]) & {"carrier", "disconnected"}
+
+
+def test_with_protected_management_frames_a_forged_one_is_nothing(measured: Measured) -> None:
+    """The monitor interface hears it, and the driver does not believe it: no verdict. The access point's own is one."""
+    (one,) = measured.of("protected", "forged")
+    assert one["heard"] >= 1
+    assert not one["told"] and not set(one["causes"]) & {"carrier", "disconnected"}
+    assert set(measured.of("protected", "its own")[0]["causes"]) & {"carrier", "disconnected"}
 
 
 @pytest.mark.parametrize("radio", RADIOS)

@@ -3,6 +3,9 @@
 
     detection.py RADIO TANDEM FEEDER_PROBE HWSIM CYCLES
 
+RADIO "protected": what the daemon has is the radio of the run before, and the access points protect their management frames. Then a
+deauthentication in the access point's name comes from somebody else, and one from itself.
+
 Prints one JSON object a line: what was done, and the delays of the verdicts in milliseconds. Times are the kernel's monotonic clock.
 """
 
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -104,6 +108,20 @@ def flowing(seconds: float) -> None:
             raise Failed("no download over Wi-Fi")
 
 
+def forge_deauthentication(ap: str) -> int:
+    """By radiotap on a monitor interface of the access point's own radio: as strong as its own, on its channel. When it was sent."""
+    number = int(ap.split(":")[4], 16)
+    subprocess.run(["ip", "netns", "exec", "ap", "iw", "dev", f"wlan{number}", "interface", "add", "forger", "type", "monitor"], check=True)
+    subprocess.run(["ip", "-n", "ap", "link", "set", "forger", "up"], check=True)
+    by, to = (bytes.fromhex(address.replace(":", "")) for address in (ap, STATION))
+    frame = struct.pack("<BBHI", 0, 0, 8, 0) + struct.pack("<HH6s6s6sHH", 0x00c0, 0, to, by, by, 0, 7)  # reason 7: a frame before an association
+    sender = "import socket, sys; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('forger', 0)); s.send(bytes.fromhex(sys.argv[1]))"
+    at = time.monotonic_ns()
+    subprocess.run(["ip", "netns", "exec", "ap", sys.executable, "-c", sender, frame.hex()], check=True)
+    subprocess.run(["ip", "netns", "exec", "ap", "iw", "dev", "forger", "del"], check=True)
+    return at
+
+
 def say(radio: str, what: str, **values: Any) -> None:
     print(json.dumps({"radio": radio, "what": what, **values}), flush=True)
 
@@ -144,6 +162,26 @@ def main(radio: str, tandem: str, probe: str, hwsim: str, cycles: str) -> int:
     wait_for("the station's counters", lambda: station.ap)
     say(radio, "started", sources=daemon.status().get("feeder", {}))
     try:
+        if radio == "protected":
+            flowing(1.0)
+            before = daemon.blackout()
+            at = forge_deauthentication(station.ap)
+            heard = wait_for("the monitor to hear it", lambda: (b := daemon.blackout())["deauthentications"] > before["deauthentications"] and b)
+            time.sleep(2.0)
+            say(radio, "forged", told=station.first("disconnected", at) is not None, causes=causes(before, daemon.blackout()), heard=heard["deauthentications"])
+            flowing(1.0)
+            before = daemon.blackout()
+            at = deauthenticate()
+            say(radio, "its own", causes=causes(before, daemon.down_after(at)))
+            return 0
+        if "monitor" in radio:
+            flowing(1.0)
+            before = daemon.blackout()
+            at = forge_deauthentication(station.ap)
+            verdict = daemon.down_after(at)
+            wait_for("the association", lambda: station.first("connected", at))
+            daemon.up_after(verdict["last_verdict_at_ns"])
+            say(radio, "forged", told=station.first("disconnected", at) is not None, causes=causes(before, verdict))
         for _ in range(count):
             flowing(1.0)
             before = daemon.blackout()

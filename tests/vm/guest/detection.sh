@@ -12,6 +12,8 @@ probe=$2
 cycles=$3
 shift 3
 
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT # what goes on would hold the output open where nothing ends with this script
+
 start_radios
 ip link add cell0 netns sta type veth peer name c0 netns ap
 ip -n sta address add 10.71.2.2/24 dev cell0
@@ -87,6 +89,35 @@ CONF
   fact "exit_${radio//[^a-z0-9]/_}" $code
 done
 fact monitors_after "$(sta iw dev | grep -c 'type monitor' || true)"
+
+# Somebody else's deauthentication in the access point's name, in a network whose management frames are protected (IEEE 802.11w).
+kill "$(cat /run/wpa.pid)" "$(cat /run/hostapd0.pid)" "$(cat /run/hostapd1.pid)"
+wait_for 10 eval '! associated "" && ! pgrep -x hostapd'
+ap_security='wpa=2
+wpa_key_mgmt=WPA-PSK-SHA256
+rsn_pairwise=CCMP
+wpa_passphrase=a long pass phrase
+ieee80211w=2'
+station_security='key_mgmt=WPA-PSK-SHA256
+  psk="a long pass phrase"
+  ieee80211w=2'
+start_ap 0 6
+start_ap 1 1
+start_station
+wait_for 20 associated '' || { cat /run/wpa.log /run/hostapd*.log; exit 1; }
+wait_for 20 sta ping -c 1 -W 1 10.88.0.1
+ip -n sta route replace default via 10.88.0.1 dev wlan2 metric 100 # wpa_supplicant has taken the interface down
+ip netns exec sta "$programs/tandemd" -c $work/tandem.toml &>$work/tandemd.log &
+daemon=$!
+wait_for 30 sta "$programs/tandem" status --json || { cat $work/tandemd.log; exit 1; }
+downloads &
+download=$!
+python3 "$(dirname "$0")/detection.py" protected "$programs/tandem" "$probe" $hwsim 1 || { cat $work/tandemd.log; exit 1; }
+kill $download
+wait $download 2>/dev/null || true
+ip netns pids sta | while read -r pid; do [ "$(cat /proc/$pid/comm)" != curl ] || kill $pid; done
+kill -TERM $daemon
+wait $daemon || true
 
 # At rest, with every module on and the radio as by default: how often the whole program wakes, some time after a download.
 cat >$work/tandem.toml <<CONF

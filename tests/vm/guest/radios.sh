@@ -34,6 +34,7 @@ ieee80211n=1
 wmm_enabled=1
 bridge=br0
 ctrl_interface=/run/hostapd$1
+${ap_security:-}
 CONF
   ap hostapd -B -P /run/hostapd$1.pid /run/hostapd$1.conf >/run/hostapd$1.log || { cat /run/hostapd$1.log; return 1; }
 }
@@ -72,7 +73,7 @@ freq_list=2412 2437
 ${2:-}
 network={
   ssid="tandem-vm"
-  key_mgmt=NONE
+  ${station_security:-key_mgmt=NONE}
   scan_freq=2412 2437
 }
 CONF
