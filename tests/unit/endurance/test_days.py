@@ -21,7 +21,8 @@ from tandem_soak.run import Plan  # noqa: E402
 
 
 @pytest.mark.parametrize("words, told", [(["--days", "0"], "--days 0"), (["--days", "367"], "--days 367"), (["--days", "2", "--for", "1h"], "--for"),
-                                         (["--days", "2", "--plain", "--strip-mptcp"], "--plain, --strip-mptcp"), (["--days", "2", "--threads", "0"], "--threads 0")])
+                                         (["--days", "2", "--plain", "--strip-mptcp"], "--plain, --strip-mptcp"), (["--days", "2", "--threads", "0"], "--threads 0"),
+                                         (["--days", "2", "--held", "9"], "without --held"), (["--held", "-1"], "--held -1: allowed: 0 to 40000"), (["--opened", "2001"], "--opened 2001: allowed")])
 def test_what_does_not_go_together_is_refused(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words) == 2
     assert told in capsys.readouterr().err

@@ -39,6 +39,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--days", type=int, metavar="N", help="instead: a laptop left on for so many days, in virtual time, without faults of its daemon's making (docs/lab.md)")
     made.add_argument("--seed", type=int, default=1, metavar="N", help="of traffic, disturbances and air (default %(default)s)")
     made.add_argument("--threads", type=int, metavar="N", help="transfers at a time (default 12; with --days 4)")
+    made.add_argument("--held", type=int, default=0, metavar="N", help="further connections that stay open, each used every 30 s (default none)")
+    made.add_argument("--opened", type=int, default=0, metavar="N", help="further connections that come and go, a second (default none)")
     made.add_argument("--plain", action="store_true", help="the same without the daemon: what the disturbances do by themselves")
     made.add_argument("--no-mptcp", action="store_true", help="no connection asks for MPTCP")
     made.add_argument("--mptcp-only", action="store_true", help="every connection asks for MPTCP (default: a quarter of them)")
@@ -71,6 +73,8 @@ def text(plan: Plan, outcome: Outcome) -> str:
         lines += ["", "daemon", f"{outcome.lives:9} lives"] + [f"{count:9} {name}" for name, count in sorted(outcome.daemon.items())]
         if outcome.memory:
             lines.append("          " + ", ".join(f"{key} {value}" for key, value in outcome.memory.items()))
+    if outcome.crowd:
+        lines += ["", "further connections"] + [f"  {name.replace('_', ' ')}: {value}" for name, value in outcome.crowd.items()]
     if outcome.kept:
         lines += ["", "connections that stay"] + [f"  {name}: {one['turns']} turns, {one['bytes'] / 1e6:.1f} MB, the last one {one['age'] / 86400:.2f} days old" for name, one in outcome.kept.items()]
     for title, found in (("leaked", outcome.leaks), ("findings", outcome.findings), ("the lab's own errors", outcome.lab_errors[:20])):
@@ -93,7 +97,7 @@ def check_days(options: argparse.Namespace) -> None:
     """Raises BadInput for what does not go with --days."""
     if not 1 <= options.days <= 366:
         raise BadInput(f"--days {options.days}: allowed: 1 to 366")
-    if others := [name for name, given in (("--for", options.length), ("--plain", options.plain), ("--strip-mptcp", options.strip_mptcp)) if given]:
+    if others := [name for name, given in (("--for", options.length), ("--held", options.held), ("--opened", options.opened), ("--plain", options.plain), ("--strip-mptcp", options.strip_mptcp)) if given]:
         raise BadInput(f"--days: allowed without {', '.join(others)}")
 
 
@@ -161,6 +165,9 @@ def main(arguments: list[str]) -> int:
             raise BadInput("--no-mptcp and --mptcp-only: allowed: one of them")
         if not 1 <= threads <= 256:
             raise BadInput(f"--threads {threads}: allowed: 1 to 256")
+        for name, number, most in (("--held", options.held, 40_000), ("--opened", options.opened, 2000)):
+            if not 0 <= number <= most:
+                raise BadInput(f"{name} {number}: allowed: 0 to {most}")
         if wrong := unwritable([(option, path) for option, path in (("--json", options.json), ("--log", options.log)) if path], [("--keep", there(kept_in(options)))]):
             raise BadInput(wrong)
     except BadInput as error:
@@ -168,7 +175,8 @@ def main(arguments: list[str]) -> int:
         return 2
     if options.days and not virtual.inside():
         return in_virtual_time(arguments, options)
-    plan = Plan(seconds, options.seed, options.prefix, threads, options.plain, 0.0 if options.no_mptcp else 1.0 if options.mptcp_only else 0.25, options.strip_mptcp, options.log, kept_in(options))
+    plan = Plan(seconds, options.seed, options.prefix, threads, options.plain, 0.0 if options.no_mptcp else 1.0 if options.mptcp_only else 0.25, options.strip_mptcp, options.log, kept_in(options),
+                options.held, options.opened)
     stop = threading.Event()
     at_the_end(lambda *_: stop.set())
     soak = (Days if options.days else Soak)(plan, lambda words: print(words, file=sys.stderr, flush=True))

@@ -20,6 +20,7 @@ from tandem_lab.errors import LabError
 
 from . import world
 from .captures import Captures
+from .crowd import Crowd
 from .disturbances import Chaos
 from .keep import Keeper
 from .watched import MODULES, Watched
@@ -45,6 +46,8 @@ class Plan:
     strip: bool  # a middlebox before the server takes its options out
     keep_log: Path | None
     keep: Path  # directory for what went wrong; made when something does
+    held: int = 0  # further connections that stay open
+    opened: int = 0  # and that come and go, a second
 
 
 @dataclass
@@ -67,6 +70,7 @@ class Outcome:
     seconds: float = 0.0
     interrupted: bool = False
     days: list[dict[str, Any]] = field(default_factory=list)  # a laptop left on: what each day left
+    crowd: dict[str, Any] = field(default_factory=dict)  # of the further connections
     kept: dict[str, Any] = field(default_factory=dict)  # and what its connections that stay have brought
 
     @property
@@ -114,15 +118,26 @@ class Soak:
             captures = stack.enter_context(Captures(lab.client, lab.server(), self.plan.prefix))
             self._keeper = Keeper(captures, self.plan.keep, chaos, watched, (lab.client, lab.server()))
             began = self._began = time.monotonic()
+            crowd = Crowd(lab, self.plan.held, self.plan.opened) if self.plan.held or self.plan.opened else None
+            if crowd:
+                crowd.start()
             traffic = self._start_traffic(lab, self.plan.seed)
             try:
                 self._disturb(chaos, traffic, lambda: self._watch(stop, watched, chaos, began), stop)
             finally:
+                if crowd:
+                    self._end_crowd(crowd)
                 self._keeper.close()
                 self.outcome.seconds = time.monotonic() - began
             if watched:
                 self._after(lab, watched, before, stop)
         return self.outcome
+
+    def _end_crowd(self, crowd: Crowd) -> None:
+        crowd.stop()
+        if crowd.problem:
+            self.outcome.lab_errors.append(crowd.problem)
+        self.outcome.crowd = crowd.report()
 
     def _lab(self, stack: ExitStack, scenario: str) -> Lab:
         """With the files that are downloaded."""
@@ -282,6 +297,7 @@ class Soak:
         watched.restart()
         for module in MODULES:
             watched.daemon.api(f"/v1/modules/{module}", "PUT", {"enabled": True})
+        watched.daemon.api("/v1/doctor")  # a thread of its own answers it, and stays
         fresh = more = Counter[str]()
 
         def same() -> bool:
