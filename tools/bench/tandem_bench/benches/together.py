@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import threading
+import time
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,11 +66,12 @@ class Cell:
     radio: bool = False  # the daemon sees the frames of the air
     known: bool = False  # the cellular path was validated by a download before
     advances: bool = False  # what each ACK told the server is captured there
+    look: bool = False  # the server's kernel is asked again and again what it knows of the connection
     before: float = 0.0  # seconds of a download by the same daemon that comes first and is not measured
 
     @property
     def name(self) -> str:
-        more = {", radio": self.radio, ", known path": self.known, ", advances": self.advances, ", the second download": self.before}
+        more = {", radio": self.radio, ", known path": self.known, ", advances": self.advances, ", looked at": self.look, ", the second download": self.before}
         return f"{self.trouble}, {walks.setting(self.sender, self.rtt_ms, self.phy)}" + "".join(text for text, holds in more.items() if holds)
 
     @property
@@ -138,6 +141,7 @@ class Together(Bench):
     settings = {"seconds": f"length of a download, 6 to 600 (default {SECONDS:g})", "radio": "no, yes: the daemon sees the frames of the air",
                 "known": "no, yes: a download before has validated the cellular path (decision 0033)",
                 "advances": "no, yes: captures at the server what each ACK told it at once and what it sent for it, for the JSON; with --keep-logs the captures are kept",
+                "look": "no, yes: asks the server's kernel 20 times a second what it knows of the connection (ss), for the JSON; a run gives other figures with it than without",
                 "before": "length of a download by the same daemon and server that comes first and is not measured, up to 600 (default 0: none)"}
     columns = ("plain", "one", "two", "three", "tandem", "limit")
     headings = {"one": " / ".join(arm.name for arm in SINGLE), "two": " / ".join(arm.name for arm in PAIRS), "three": "without ecn / mirror / freeze / offload",
@@ -167,7 +171,7 @@ class Together(Bench):
         changes: dict[str, Any] = {}
         for key, text in settings.items():
             try:
-                changes[key] = helpers.YES_OR_NO[text] if key in ("radio", "known", "advances") else float(text)
+                changes[key] = helpers.YES_OR_NO[text] if key in ("radio", "known", "advances", "look") else float(text)
                 if not {"seconds": 6}.get(key, 0) <= changes[key] <= 600:
                     raise ValueError
             except (ValueError, KeyError):
@@ -192,8 +196,10 @@ class Together(Bench):
             server = server_of(stack, lab, cell.sender)
             if cell.before:
                 lab.download(seconds=cell.before, server=server)
-            with lab.capture("srv1", "eth0", "tcp port 80") if cell.advances else nullcontext() as captured:
+            with lab.capture("srv1", "eth0", "tcp port 80") if cell.advances else nullcontext() as captured, Looks(lab) if cell.look else nullcontext() as looks:
                 goodput, details = one_download(lab, cell.seconds, server)
+            if looks:
+                details["looks"] = looks.seen
             if captured:
                 details |= advances.details(advances.watch(capture.frames(captured)))
                 if options.keep_logs:
@@ -205,6 +211,29 @@ class Together(Bench):
     def summarise(self, cases: Sequence[Case], runs: Sequence[Run]) -> list[tuple[Case, list[Run]]]:
         """All against the best pair of each cell, and all cells together."""
         return [made for case in cases if (made := against_best_pair(case, runs))] + over_all(cases, runs)
+
+
+class Looks:
+    """What ss says of the server's connections, 20 times a second: seconds since the first look, and its words."""
+
+    def __init__(self, lab: Lab):
+        self.seen: list[tuple[float, str]] = []
+        self._lab, self._ended = lab, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Looks:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        while not self._ended.wait(0.05):
+            at = time.monotonic() - began
+            self.seen.append((round(at, 3), self._lab.endpoint("srv1").run(["ss", "-tinOH", "state", "established", "sport", "=", ":80"]).stdout))
 
 
 def download_over(scenario: str, seconds: float, title: str, modules: Sequence[str], seed: int, options: Options, *, flows: int = 1, sender: str = "") -> Measurement:
