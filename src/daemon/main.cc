@@ -25,6 +25,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <iostream>
@@ -298,6 +299,7 @@ int main(int argc, char** argv)
 {
   const Tick started = kernel::now();
   give_back_memory();
+  std::signal(SIGCHLD, SIG_DFL); // else who started it may have it ignored, and no child's end is told (wait(2))
   Options options;
   bool foreground = false;
   CLI::App app { "tandemd: makes downloads over Wi-Fi plus cellular faster and steadier.\n"

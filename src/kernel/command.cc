@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -134,12 +135,15 @@ void exchange(Started& with, const std::string& input, steady_clock::time_point 
   }
 }
 
-// Waits for its end; false: it has not come in time. Most end with their last word, and are not slept for.
-bool has_ended(pid_t process, steady_clock::time_point end, int& status)
+// Waits for its end; false: it has not come in time. Most end with their last word, and are not slept for. `status`
+// stays as it is where the kernel does not keep it: who started this process had SIGCHLD ignored (wait(2)).
+bool has_ended(pid_t process, steady_clock::time_point end, std::optional<int>& status)
 {
   for (milliseconds nap { 1 };; nap = std::min(2 * nap, milliseconds { 50 }))
   {
-    const pid_t got = waitpid(process, &status, WNOHANG);
+    int told = 0;
+    const pid_t got = waitpid(process, &told, WNOHANG);
+    if (got == process) status = told;
     if (got == process || (got < 0 && errno != EINTR)) return true;
     if (steady_clock::now() >= end) return false;
     std::this_thread::sleep_for(nap);
@@ -166,17 +170,18 @@ CommandResult run(const std::vector<std::string>& words, const std::string& inpu
   CommandResult result {};
   const steady_clock::time_point end = steady_clock::now() + limit;
   exchange(started, input, end, result);
-  int status = 0;
+  std::optional<int> status {};
   if (!has_ended(started.process, end, status))
   {
     kill(-started.process, SIGKILL);
-    while (waitpid(started.process, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(started.process, nullptr, 0) < 0 && errno == EINTR)
     {
     }
     result.errors = path + ": has not ended within " + in_seconds(limit) + " and was killed\n" + result.errors;
     return result;
   }
-  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  result.status = status && WIFEXITED(*status) ? WEXITSTATUS(*status) : -1;
+  if (!status) result.errors = path + ": how it ended is not known, for SIGCHLD is ignored\n" + result.errors;
   return result;
 }
 

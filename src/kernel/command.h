@@ -10,7 +10,7 @@ namespace tandem::kernel
 
 struct CommandResult
 {
-  int status = -1; // exit code; 127 when the program is not there, -1 when it was killed
+  int status = -1; // exit code; 127 when the program is not there, -1 when it was killed, or nobody knows
   std::string output {};
   std::string errors {};
   bool ok() const { return status == 0; }

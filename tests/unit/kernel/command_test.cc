@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -24,6 +25,17 @@ TEST(Command, GivesWhatItSaysAndHowItEnded)
   EXPECT_EQ(said.errors, "odd\n");
   EXPECT_EQ(said.status, 3);
   EXPECT_EQ(run({ "no-such-program-of-tandem" }).status, 127);
+}
+
+// As started by who ignores SIGCHLD: the kernel keeps nobody's end then, and rules that were refused would pass for
+// loaded.
+TEST(Command, WhoseEndIsNotKnownHasNotSucceeded)
+{
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  const CommandResult said = run({ "/bin/sh", "-c", "exit 3" });
+  std::signal(SIGCHLD, before);
+  EXPECT_EQ(said.status, -1);
+  EXPECT_NE(said.errors.find("SIGCHLD is ignored"), std::string::npos) << said.errors;
 }
 
 // A loader of rules that reads nothing ends well, and nothing is loaded.
