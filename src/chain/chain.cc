@@ -41,17 +41,6 @@ bool insists(const Edit& edit)
   return (edit.window && !edit.window_waits) || edit.ts_echo || edit.ts_value || edit.ecn;
 }
 
-// Who bounds a window counts it from what the local TCP acknowledges, and another module may lower that. `edge`: the
-// lowest end that one meant.
-void keep_offered(const Segment& ack, Seq edge, Outcome& outcome, const FlowView& flow)
-{
-  Edit& edit = outcome.edit;
-  if (!edit.ack || !edit.window) return;
-  const std::uint16_t window = keep_edge(*edit.ack, *edit.window, edge, ack.window, flow);
-  if (outcome.told_window == *edit.window) outcome.told_window = window;
-  edit.window = window;
-}
-
 // Whether the handshake is over: this host goes on, or its own SYN was answered. A host whose SYN this one answered has
 // gone on when this one sends its next segment.
 bool handshake_over(const Segment& segment, const flow::Flow& flow)
@@ -452,7 +441,6 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
   bool insisted = false;
   outcome.told_window = segment.window;
   bool routed_by_owner = false;
-  std::optional<Seq> edge {}; // of the bounded window, as its module meant it
   for (std::size_t i = 0; i < slots_.size(); ++i)
   {
     if (!was_asked(i)) continue;
@@ -461,11 +449,6 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
     insisted = insisted || (plan.verdict == Verdict::pass && insists(plan.edit));
     if (plan.edit.window && !plan.edit.window_waits)
       outcome.told_window = std::min(outcome.told_window, *plan.edit.window);
-    if (plan.edit.window)
-    {
-      const Seq its = plan.edit.ack.value_or(segment.ack) + flow.view.scaled(*plan.edit.window);
-      edge = edge ? earlier(*edge, its) : its;
-    }
     if (plan.edit.route && !outcome.edit.route) outcome.routed_by = static_cast<std::uint8_t>(i);
     routed_by_owner = routed_by_owner || (plan.edit.route && !outcome.edit.route && i == flow.ts_owner);
     merge(outcome.edit, plan.edit);
@@ -480,7 +463,6 @@ void Chain::decide(const Segment& segment, bool queued, const LastAck& before, f
   // not: whoever withholds does not mind that less is acknowledged. Nor does a window that may wait.
   if (insisted) outcome.verdict = Verdict::pass;
   if (is_ack) limit_withheld(segment, before, outcome, flow.view);
-  if (is_ack && edge) keep_offered(segment, *edge, outcome, flow.view);
   // An ACK that is left out acknowledges nothing of what is withheld.
   if (is_ack && outcome.verdict == Verdict::pass)
     for (std::size_t i = 0; i < slots_.size(); ++i)

@@ -12,16 +12,6 @@ void keep_window(const flow::Hold& hold, std::uint16_t real, InjectedSegment& se
   segment.window = hold.window;
 }
 
-std::uint16_t keep_edge(Seq ack, std::uint16_t window, Seq wanted, std::uint16_t most, const FlowView& flow)
-{
-  if (!flow.sent_any || flow.scaled(window) < flow.mss) return window;
-  const Seq edge = earlier(wanted, flow.sent_ack + flow.scaled(flow.sent_window));
-  if (!edge.after(ack + flow.scaled(window))) return window;
-  const std::uint32_t unit = 1u << flow.local_window_scale;
-  const std::uint32_t raw = (static_cast<std::uint32_t>(edge - ack) + unit - 1) / unit;
-  return static_cast<std::uint16_t>(std::min<std::uint32_t>(raw, most));
-}
-
 namespace
 {
 
@@ -53,9 +43,6 @@ void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow)
     if (hold.withheld > 0) segment.ack = earlier(segment.ack, later(view.sent_ack, view.rcv_nxt - hold.withheld));
     keep_window(hold, view.last_window, segment);
   }
-  if (segment.ack != asked)
-    segment.window =
-        keep_edge(segment.ack, segment.window, asked + view.scaled(segment.window), view.last_window, view);
   leave_out_duplicates(segment, asked);
 }
 

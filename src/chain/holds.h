@@ -7,7 +7,6 @@
 #include <tandem/plan.h>
 
 #include <cstddef>
-#include <cstdint>
 
 namespace tandem::chain
 {
@@ -17,11 +16,6 @@ constexpr std::uint16_t any_window = 0xffff;
 // Lowers a segment that module `i` injects to what all others allow, and takes note of what it acknowledges for `i`
 // itself.
 void keep_holds(std::size_t i, InjectedSegment& segment, flow::Flow& flow);
-
-// The window of a segment that acknowledges `ack`. Who bounded it to `window` knew of a higher number, and meant it to
-// end at `wanted`: as far as that was offered before, it stays offered (RFC 9293 3.8.6), within `most`, the local
-// TCP's. Less than a segment is a window that is closed, and stays so.
-std::uint16_t keep_edge(Seq ack, std::uint16_t window, Seq wanted, std::uint16_t most, const FlowView& flow);
 
 // Lowers the window of a segment to what `hold` allows. `real`: the local TCP's.
 void keep_window(const flow::Hold& hold, std::uint16_t real, InjectedSegment& segment);

@@ -154,64 +154,6 @@ TEST_F(TwoModules, TheSmallerWindowWins)
       0);
 }
 
-// Who bounds the window counts it from what the local TCP acknowledges. Below a lower number the same window ends
-// earlier, and what was offered is not taken back (RFC 9293 3.8.6).
-TEST_F(TwoModules, ALowerAckTakesNothingOfferedBack)
-{
-  constexpr std::uint32_t unit = 1u << 7;
-  const auto window = [](std::uint16_t units) { return Plan { .edit = { .window = units } }; };
-  const auto lower = [&](std::uint32_t units)
-  { return Plan { .edit = { .ack = peers.remote_isn + peers.received - units * unit } }; };
-  const auto edge = [&]
-  {
-    const FlowView& view = fixture.view(peers);
-    return view.sent_ack + view.scaled(view.sent_window);
-  };
-  const auto more = [&] { fixture.data(peers, 10 * unit, peers.local_ts(fixture.now())); };
-  both({}, window(300));
-  const Seq offered = edge();
-  more();
-  EXPECT_EQ(both(lower(10), window(290)).edit.ack, peers.remote_isn + peers.received - 10 * unit);
-  EXPECT_EQ(edge(), offered);
-  EXPECT_EQ(fixture.view(peers).told_window, fixture.view(peers).sent_window);
-  more();
-  both(lower(10), window(285));
-  EXPECT_EQ(edge(), offered) << "no more than was offered before";
-  more();
-  both(lower(10), window(0));
-  EXPECT_EQ(fixture.view(peers).sent_window, 0) << "closed is closed";
-  more();
-  Plan own = lower(10);
-  own.edit.window = std::uint16_t { 200 };
-  EXPECT_EQ(both(own, {}).edit.window, 200) << "who lowers both means both";
-  EXPECT_EQ(fixture.violations(), 0u);
-}
-
-TEST_F(TwoModules, NorDoesWhatIsInjectedWithALowerNumber)
-{
-  constexpr std::uint32_t unit = 1u << 7;
-  both({}, { .edit = { .window = std::uint16_t { 300 } } });
-  const Seq offered = fixture.view(peers).sent_ack + 300 * unit;
-  fixture.data(peers, 10 * unit, peers.local_ts(fixture.now()));
-  const Seq lower = peers.remote_isn + peers.received - 10 * unit;
-  first.act = [&](const Event& event, const FlowView&)
-  { return is_ack(event) ? Plan { .edit = { .ack = lower } } : Plan {}; };
-  second.act = [&](const Event& event, const FlowView& flow) -> Plan
-  {
-    if (!is_ack(event)) return {};
-    second.room[0] = newest(flow, Link::wifi, event.now);
-    second.room[0].window = 290;
-    return { .edit = { .window = std::uint16_t { 290 } }, .inject = std::span { second.room }.first(1) };
-  };
-  fixture.run_for(ms(5));
-  fixture.ack(peers);
-  ASSERT_EQ(fixture.actions.injected.size(), 1u);
-  const InjectedSegment& injected = fixture.actions.injected[0].segment;
-  EXPECT_EQ(injected.ack, lower);
-  EXPECT_EQ(injected.ack + injected.window * unit, offered);
-  EXPECT_EQ(fixture.violations(), 0u);
-}
-
 TEST_F(TwoModules, TheOlderTimestampsWin)
 {
   const TsClock own = peers.local_ts(fixture.now() + ms(5));
